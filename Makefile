@@ -1,0 +1,54 @@
+# Everything a developer types. Each target sets up what it needs and is quick when nothing changed.
+# Needs only Python 3.11+ (with venv) and make: uv, PostgreSQL and all libraries come from the package index.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast check format bench lock clean
+
+help: ## list what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(READY) ## make .venv with everything installed, as locked
+
+$(BIN)/uv:
+	@$(PYTHON) -c 'import sys; sys.exit("Stafette needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+$(READY): pyproject.toml requirements.lock | $(BIN)/uv
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+demo: $(READY) ## start a database, send and receive a message in SQL, stop
+	@$(BIN)/python -m bench.demo
+
+test: $(READY) ## run every test, on a real PostgreSQL
+	@$(BIN)/python -m pytest
+
+test-fast: $(READY) ## run the tests that take less than a few seconds each
+	@$(BIN)/python -m pytest -m "not slow"
+
+check: $(READY) ## ruff, mypy --strict, import contracts
+	@$(BIN)/ruff format --check
+	@$(BIN)/ruff check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY) ## let ruff put the code in order
+	@$(BIN)/ruff format
+	@$(BIN)/ruff check --fix
+
+bench: $(READY) ## measure, on this machine, as ratios within one run
+	@$(BIN)/python -m bench.database
+
+lock: | $(BIN)/uv ## choose the newest versions that fit pyproject.toml and write them down with hashes
+	@$(BIN)/uv pip compile --quiet --universal --all-extras --generate-hashes --no-emit-index-url --no-header \
+	  --upgrade --output-file requirements.lock pyproject.toml
+
+clean: ## remove the environment and caches, never data
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

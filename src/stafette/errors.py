@@ -1,0 +1,165 @@
+"""Every error Stafette reports, as one tree.
+
+Each class carries its wire code. The database raises the same code as SQLSTATE ``ST`` + code, so this file is the one
+place where a number becomes a class. The hundreds digit is the group, and the group says whose turn it is::
+
+    StafetteError
+    ├── CallerError                     1xx  the caller's fault: do not repeat it unchanged
+    │   ├── InvalidRequest              100
+    │   ├── MessageTooLarge             101
+    │   ├── QueueNotFound               102
+    │   ├── QueueExists                 103
+    │   ├── QueueNotEmpty               104
+    │   ├── ClientNotFound              105
+    │   ├── AlreadyOnline               106
+    │   ├── PermissionDenied            107
+    │   ├── NotAuthenticated            108
+    │   ├── LeaseLost                   109
+    │   └── KeyConflict                 110
+    ├── TryAgain                        2xx  nobody's fault: the same request may succeed later
+    │   ├── ServerFull                  200
+    │   ├── Overloaded                  201
+    │   ├── Unavailable                 202
+    │   └── RequestTimeout              203
+    └── InternalError                   300  ours: a defect or a broken installation
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+SQLSTATE_CLASS = "ST"
+
+
+class StafetteError(Exception):
+    """What went wrong, as one sentence that says what to do."""
+
+    code: ClassVar[int] = 0
+
+    @property
+    def sentence(self) -> str:
+        """The text a person reads."""
+        return str(self)
+
+
+class CallerError(StafetteError):
+    """The caller's fault: repeating the request unchanged fails again."""
+
+
+class InvalidRequest(CallerError):
+    """A value is missing, out of range or does not fit the others."""
+
+    code = 100
+
+
+class MessageTooLarge(CallerError):
+    """The body is larger than its queue, or the server, allows."""
+
+    code = 101
+
+
+class QueueNotFound(CallerError):
+    """No queue has this name or id."""
+
+    code = 102
+
+
+class QueueExists(CallerError):
+    """A queue of this name exists already."""
+
+    code = 103
+
+
+class QueueNotEmpty(CallerError):
+    """The queue still holds messages."""
+
+    code = 104
+
+
+class ClientNotFound(CallerError):
+    """No client has registered under this name."""
+
+    code = 105
+
+
+class AlreadyOnline(CallerError):
+    """The name has a live session."""
+
+    code = 106
+
+
+class PermissionDenied(CallerError):
+    """The client may not do this: it is read-only, or the queue is another's."""
+
+    code = 107
+
+
+class NotAuthenticated(CallerError):
+    """The secret is missing or wrong, or the session has not said hello."""
+
+    code = 108
+
+
+class LeaseLost(CallerError):
+    """The lease ran out or was given up; somebody else may hold the message."""
+
+    code = 109
+
+
+class KeyConflict(CallerError):
+    """The idempotency key was used before, for another message."""
+
+    code = 110
+
+
+class TryAgain(StafetteError):
+    """Nobody's fault: the same request may succeed later."""
+
+
+class ServerFull(TryAgain):
+    """The broker serves as many clients as it may."""
+
+    code = 200
+
+
+class Overloaded(TryAgain):
+    """Too many requests are under way."""
+
+    code = 201
+
+
+class Unavailable(TryAgain):
+    """The broker or its database cannot be reached."""
+
+    code = 202
+
+
+class RequestTimeout(TryAgain):
+    """No answer came in time; the request may or may not have taken effect."""
+
+    code = 203
+
+
+class InternalError(StafetteError):
+    """A defect of ours, or a broken installation."""
+
+    code = 300
+
+
+def _leaves(base: type[StafetteError]) -> list[type[StafetteError]]:
+    return [leaf for child in base.__subclasses__() for leaf in (_leaves(child) if child.__subclasses__() else [child])]
+
+
+BY_CODE: dict[int, type[StafetteError]] = {leaf.code: leaf for leaf in _leaves(StafetteError)}
+
+
+def from_code(code: int, sentence: str) -> StafetteError:
+    """Make the error that a wire code stands for; an unknown code is an internal error."""
+    return BY_CODE.get(code, InternalError)(sentence)
+
+
+def from_sqlstate(sqlstate: str, sentence: str) -> StafetteError | None:
+    """Make the error that one of our SQLSTATEs stands for; None when it is not ours."""
+    if not sqlstate.startswith(SQLSTATE_CLASS):
+        return None
+    return from_code(int(sqlstate.removeprefix(SQLSTATE_CLASS)), sentence)
