@@ -1,0 +1,1 @@
+"""The database tier: SQL files, the embedded server, and the Store, the only caller of SQL."""

@@ -1,0 +1,108 @@
+"""How to reach PostgreSQL, and what each way of failing to means for the person who tried.
+
+Every error of asyncpg or the operating system becomes one of ours here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import asyncpg
+import msgspec
+
+from stafette.errors import InternalError, InvalidRequest, RequestTimeout, StafetteError, Unavailable, from_sqlstate
+
+CONNECT_SECONDS = 10.0
+COMMAND_SECONDS = 30.0
+OLDEST_POSTGRESQL = 15
+
+# Plans of ours are guarded, not costed: a queue's size changes faster than its statistics.
+SESSION_SETTINGS = {"application_name": "stafette", "jit": "off", "plan_cache_mode": "force_generic_plan"}
+
+
+class Unstorable(InvalidRequest):
+    """A value that PostgreSQL cannot hold, such as a text with a zero byte."""
+
+
+def shown(url: str) -> str:
+    """A database URL without its password, fit for a sentence."""
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1@", url)
+
+
+async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Teach a new connection to speak jsonb."""
+    await connection.set_type_codec(
+        "jsonb",
+        schema="pg_catalog",
+        encoder=lambda value: msgspec.json.encode(value).decode(),
+        decoder=msgspec.json.decode,
+    )
+
+
+async def connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
+    """Open one connection, checked for a version that will do."""
+    with translated_errors(url):
+        check_url(url)
+        connection = await asyncpg.connect(
+            url, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=SESSION_SETTINGS
+        )
+        await prepare_connection(connection)
+    major = connection.get_server_version().major
+    if major < OLDEST_POSTGRESQL:
+        await connection.close()
+        raise InternalError(f"{shown(url)} is PostgreSQL {major}; Stafette needs {OLDEST_POSTGRESQL} or newer")
+    return connection
+
+
+def check_url(url: str) -> None:
+    """Refuse what is not a PostgreSQL URL."""
+    if urlsplit(url).scheme not in ("postgresql", "postgres"):
+        raise InvalidRequest(f"{shown(url)!r} is not a database URL; write postgresql://user@host:5432/database")
+
+
+@contextmanager
+def translated_errors(url: str) -> Iterator[None]:
+    """Turn whatever goes wrong with PostgreSQL inside into an error of ours."""
+    try:
+        yield
+    except StafetteError:
+        raise
+    except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+        raise Unstorable(f"the database cannot hold that value: {error}") from error
+    except asyncpg.QueryCanceledError as error:
+        raise RequestTimeout(f"the database cancelled the request: {error}") from error
+    except asyncpg.InvalidAuthorizationSpecificationError as error:
+        raise Unavailable(f"the database refused to log us in: {error}; check user and password in the URL") from error
+    except asyncpg.InvalidCatalogNameError as error:
+        raise Unavailable(f"the server has no such database: {error}; create it, or correct the URL") from error
+    except asyncpg.PostgresError as error:
+        raise _from_postgres(error, url) from error
+    except TimeoutError as error:
+        raise RequestTimeout(f"the database at {shown(url)} did not answer in time") from error
+    except (OSError, asyncpg.InterfaceError) as error:
+        raise Unavailable(
+            f"cannot reach the database at {shown(url)}: {error}; check that it runs and that the URL is right"
+        ) from error
+
+
+# SQLSTATE classes in which a repetition may succeed: connection, transaction rollback, out of resources, operator
+# intervention (a server that starts or stops), and locks.
+_PASSING = ("08", "40", "53", "57", "55")
+
+
+def _from_postgres(error: asyncpg.PostgresError, url: str) -> StafetteError:
+    sqlstate = error.sqlstate or ""
+    if ours := from_sqlstate(sqlstate, str(error)):
+        return ours
+    if sqlstate[:2] in _PASSING:
+        return Unavailable(f"the database at {shown(url)} cannot serve us now: {error}; try again")
+    if isinstance(error, asyncpg.InsufficientPrivilegeError):
+        return InternalError(
+            f"the database role lacks a right: {error}; run as the role that ran `stafette db migrate`"
+        )
+    if isinstance(error, asyncpg.InvalidSchemaNameError | asyncpg.UndefinedFunctionError | asyncpg.UndefinedTableError):
+        return InternalError(f"the database has no schema for Stafette: {error}; run `stafette db migrate`")
+    return InternalError(f"the database answered {sqlstate}: {error}")

@@ -1,0 +1,40 @@
+-- Like receive_batch(), but what is given is kept in leased until it is acknowledged, given back, or the lease runs
+-- out. The token fences: after a redelivery the old one is worth nothing.
+CREATE OR REPLACE FUNCTION stafette.lease_batch(
+    clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
+    seconds double precision[]
+) RETURNS SETOF stafette.answer
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+    asks stafette.ask[];
+BEGIN
+    PERFORM stafette.hold_structure();
+    asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, true);
+
+    RETURN QUERY
+    WITH taken AS MATERIALIZED (
+        SELECT * FROM stafette.take_batch(asks)
+    ), kept AS (
+        INSERT INTO stafette.leased AS l
+            (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
+             token, holder_id, leased_until)
+        SELECT t.id, t.queue_id, t.receiver_id, t.sender_id, t.rank, t.deliveries + 1, t.context, t.arrived_at,
+               t.expires_at, t.headers, t.body, nextval('stafette.lease_token'), clients[t.place],
+               now() + seconds[t.place] * interval '1 second'
+        FROM taken AS t
+        RETURNING l.id, l.token, l.deliveries
+    )
+    SELECT t.place, NULL::integer, NULL::text, t.id, q.name, s.name, r.name, t.context, 10 - t.rank, t.arrived_at,
+           k.deliveries::integer, t.headers, t.body, k.token
+    FROM taken AS t
+    JOIN kept AS k ON k.id = t.id
+    JOIN stafette.queues AS q ON q.id = t.queue_id
+    JOIN stafette.clients AS s ON s.id = t.sender_id
+    LEFT JOIN stafette.clients AS r ON r.id = t.receiver_id
+    ORDER BY t.place, CASE WHEN by_arrival[t.place] THEN 0 ELSE t.rank END, t.id;
+
+    RETURN QUERY SELECT * FROM stafette.faults(asks);
+END
+$$;

@@ -1,0 +1,6 @@
+-- Registered clients by name, from the one after a given name on, with the broker through which each is online.
+CREATE OR REPLACE FUNCTION stafette.list_clients(after_name text DEFAULT '', at_most integer DEFAULT NULL)
+RETURNS SETOF stafette.client_list
+LANGUAGE sql STABLE AS $$
+    SELECT * FROM stafette.client_list AS c WHERE c.name > after_name ORDER BY c.name LIMIT at_most
+$$;

@@ -1,0 +1,29 @@
+-- Gives leased messages back before their time, each after its delay (NULL or 0: at once). Returns the places that
+-- still held their lease, as ack_batch() does.
+CREATE OR REPLACE FUNCTION stafette.nack_batch(ids bigint[], tokens bigint[], delays double precision[])
+RETURNS SETOF integer
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+AS $$
+DECLARE
+    held        bigint[];
+    held_delays double precision[];
+    places      integer[];
+BEGIN
+    PERFORM stafette.hold_structure();
+
+    SELECT array_agg(h.id), array_agg(h.delay), array_agg(h.place) INTO held, held_delays, places
+    FROM (
+        SELECT l.id, a.delay, a.place, row_number() OVER (PARTITION BY l.id ORDER BY a.place) AS turn
+        FROM (
+            SELECT l.id, l.token FROM stafette.leased AS l
+            WHERE l.id = ANY (ids) AND l.leased_until > now() ORDER BY l.id FOR UPDATE
+        ) AS l
+        JOIN unnest(ids, tokens, delays) WITH ORDINALITY AS a (id, token, delay, place)
+            ON a.id = l.id AND a.token = l.token
+    ) AS h WHERE h.turn = 1;
+
+    PERFORM stafette.give_back(held, held_delays);
+    RETURN QUERY SELECT unnest(places);
+END
+$$;

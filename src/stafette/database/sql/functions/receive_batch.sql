@@ -1,0 +1,26 @@
+-- Pops messages for many asks: removed in the transaction that answers. A fault is a row of its own; the messages of an
+-- ask come in the order in which they are to be handed over; an ask that found nothing has no row.
+CREATE OR REPLACE FUNCTION stafette.receive_batch(
+    clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[]
+) RETURNS SETOF stafette.answer
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+    asks stafette.ask[];
+BEGIN
+    PERFORM stafette.hold_structure();
+    asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, true);
+
+    RETURN QUERY
+    SELECT t.place, NULL::integer, NULL::text, t.id, q.name, s.name, r.name, t.context, 10 - t.rank, t.arrived_at,
+           t.deliveries::integer, t.headers, t.body, NULL::bigint
+    FROM stafette.take_batch(asks) AS t
+    JOIN stafette.queues AS q ON q.id = t.queue_id
+    JOIN stafette.clients AS s ON s.id = t.sender_id
+    LEFT JOIN stafette.clients AS r ON r.id = t.receiver_id
+    ORDER BY t.place, CASE WHEN by_arrival[t.place] THEN 0 ELSE t.rank END, t.id;
+
+    RETURN QUERY SELECT * FROM stafette.faults(asks);
+END
+$$;

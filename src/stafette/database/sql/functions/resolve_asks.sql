@@ -1,0 +1,43 @@
+-- Turns the names in asks into ids, finds their faults, and tells the plain ones (see the type stafette.ask).
+CREATE OR REPLACE FUNCTION stafette.resolve_asks(
+    clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
+    removing boolean
+) RETURNS stafette.ask[]
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+BEGIN
+    RETURN (
+    SELECT array_agg((
+        a.place, a.client, q.id, s.id, a.context, a.by_arrival, a.wanted,
+        a.sender IS NULL AND a.context IS NULL AND NOT a.by_arrival AND NOT q.exclude_own
+            AND NOT EXISTS (SELECT FROM stafette.ready AS own
+                            WHERE own.queue_id = q.id AND own.receiver_id = a.client),
+        CASE
+            WHEN c.id IS NULL THEN 105
+            WHEN removing AND c.mode <> 'full' THEN 107
+            WHEN a.queue IS NOT NULL AND q.id IS NULL THEN 102
+            WHEN q.owner_id <> a.client THEN 107
+            WHEN a.sender IS NOT NULL AND s.id IS NULL THEN 105
+            WHEN a.queue IS NULL AND a.sender IS NULL AND a.context IS NULL THEN 100
+            WHEN a.wanted < 1 THEN 100
+        END,
+        CASE
+            WHEN c.id IS NULL THEN 'the reading client is not registered (any more); connect again'
+            WHEN removing AND c.mode <> 'full' THEN format('client %s is read-only; it may only look', c.name)
+            WHEN a.queue IS NOT NULL AND q.id IS NULL THEN format('there is no queue %s; create it first', a.queue)
+            WHEN q.owner_id <> a.client THEN format('queue %s is personal; only its owner may read it', a.queue)
+            WHEN a.sender IS NOT NULL AND s.id IS NULL THEN format('there is no client %s', a.sender)
+            WHEN a.queue IS NULL AND a.sender IS NULL AND a.context IS NULL
+                THEN 'say what to read: a queue, a sender or a context'
+            WHEN a.wanted < 1 THEN format('cannot read %s messages; ask for at least one', a.wanted)
+        END
+    )::stafette.ask ORDER BY a.place)
+    FROM unnest(clients, queues, senders, contexts, by_arrival, wanted)
+         WITH ORDINALITY AS a (client, queue, sender, context, by_arrival, wanted, place)
+    LEFT JOIN stafette.clients AS c ON c.id = a.client AND c.registered_at IS NOT NULL
+    LEFT JOIN stafette.queues AS q ON q.name = a.queue
+    LEFT JOIN stafette.clients AS s ON s.name = a.sender AND s.registered_at IS NOT NULL
+    );
+END
+$$;

@@ -1,0 +1,16 @@
+-- The queues that hold messages addressed to this client, each with how many, most first.
+CREATE OR REPLACE FUNCTION stafette.waiting_queues(me integer, at_most integer DEFAULT NULL)
+RETURNS SETOF stafette.queue_list
+LANGUAGE sql STABLE
+SET enable_seqscan = off
+AS $$
+    SELECT q.id, q.name, q.creator, q.created_at, q.owner, w.messages, q.exclude_own, q.max_body, q.max_deliveries,
+           q.dead_letter
+    FROM (
+        SELECT r.queue_id, count(*) AS messages FROM stafette.ready AS r
+        WHERE r.receiver_id = me AND r.receiver_id <> 0 AND (r.expires_at IS NULL OR r.expires_at > now())
+        GROUP BY r.queue_id
+    ) AS w
+    JOIN stafette.queue_list AS q ON q.id = w.queue_id
+    ORDER BY w.messages DESC, q.name LIMIT at_most
+$$;

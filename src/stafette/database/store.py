@@ -1,0 +1,400 @@
+"""The Store: the one place that calls SQL.
+
+Each method is one call of one stored function, hence one round trip and one commit. What comes in batches takes a list
+and returns a list of the same length in which every request has its own answer or its own error, so that one bad
+request never hurts its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+import asyncpg
+
+from stafette.database.connect import (
+    COMMAND_SECONDS,
+    CONNECT_SECONDS,
+    SESSION_SETTINGS,
+    Unstorable,
+    connect,
+    prepare_connection,
+    translated_errors,
+)
+from stafette.database.requests import Ask, Counts, Held, Identity, LeaseAsk, Leased, Overview, Send
+from stafette.database.schema import require_current, require_durability
+from stafette.errors import ClientNotFound, InvalidRequest, LeaseLost, QueueNotFound, StafetteError, from_code
+from stafette.model import Client, Message, Queue
+
+ACQUIRE_SECONDS = 10.0
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+_NO_QUEUE = "name at least one queue to send to"
+_LEASE_LOST = "the lease has run out or was given up; the message may be in other hands"
+
+
+class Store:
+    """All operations on one database, over a few pooled connections that come back by themselves after a failure."""
+
+    def __init__(self, url: str, pool: asyncpg.Pool[asyncpg.Record]) -> None:
+        self._url = url
+        self._pool = pool
+
+    @classmethod
+    async def open(cls, url: str, *, connections: int = 4, unsafe_durability: bool = False) -> Store:
+        """Connect, and make sure that schema, functions and durability are as we need them."""
+        probe = await connect(url)
+        try:
+            with translated_errors(url):
+                await require_current(probe)
+                if not unsafe_durability:
+                    await require_durability(probe)
+                pool = await asyncpg.create_pool(
+                    url,
+                    min_size=1,
+                    max_size=connections,
+                    timeout=CONNECT_SECONDS,
+                    command_timeout=COMMAND_SECONDS,
+                    max_inactive_connection_lifetime=0,
+                    server_settings=SESSION_SETTINGS,
+                    init=prepare_connection,
+                    reset=_leave_as_is,
+                )
+        finally:
+            await probe.close()
+        return cls(url, pool)
+
+    async def close(self) -> None:
+        """Let go of all connections once their work is done."""
+        await self._pool.close()
+
+    async def __aenter__(self) -> Store:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Messages: batches
+
+    async def send(self, sends: Sequence[Send]) -> list[list[int] | StafetteError]:
+        """Store messages; the answer to each is its id in every queue, in the order of its queues."""
+        return await self._batch(self._send, sends)
+
+    async def receive(self, asks: Sequence[Ask]) -> list[list[Message] | StafetteError]:
+        """Pop what each ask is due, removed in the transaction that answers."""
+        return await self._batch(self._receive, asks)
+
+    async def peek(self, asks: Sequence[Ask]) -> list[list[Message] | StafetteError]:
+        """Show what `receive` would pop, and leave it there."""
+        return await self._batch(self._peek, asks)
+
+    async def lease(self, asks: Sequence[LeaseAsk]) -> list[list[Leased] | StafetteError]:
+        """Hand out messages that come back unless they are acknowledged in time."""
+        return await self._batch(self._lease, asks)
+
+    async def ack(self, leases: Sequence[Held]) -> list[StafetteError | None]:
+        """Be done with leased messages."""
+        return await self._batch(self._ack, leases)
+
+    async def nack(self, leases: Sequence[Held]) -> list[StafetteError | None]:
+        """Give leased messages back, each after its delay."""
+        return await self._batch(self._nack, leases)
+
+    async def extend(self, leases: Sequence[Held]) -> list[StafetteError | None]:
+        """Let leases end later: so many seconds from now."""
+        return await self._batch(self._extend, leases)
+
+    async def _batch(
+        self,
+        work: Callable[[Sequence[Request]], Awaitable[list[Answer | StafetteError]]],
+        requests: Sequence[Request],
+    ) -> list[Answer | StafetteError]:
+        """Do all at once; when the database rejects some value outright, find out whose it was by going one by one."""
+        if not requests:
+            return []
+        try:
+            return await work(requests)
+        except Unstorable as error:
+            if len(requests) == 1:
+                return [error]
+        return [answer for request in requests for answer in await self._batch(work, [request])]
+
+    async def _send(self, sends: Sequence[Send]) -> list[list[int] | StafetteError]:
+        parts = [(number, queue, send) for number, send in enumerate(sends) for queue in send.queues]
+        rows = await self._fetch(
+            "SELECT * FROM stafette.send_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+            [number for number, _, _ in parts],
+            [send.sender for _, _, send in parts],
+            [queue for _, queue, _ in parts],
+            [send.receiver for _, _, send in parts],
+            [send.priority for _, _, send in parts],
+            [send.context for _, _, send in parts],
+            [send.headers for _, _, send in parts],
+            [send.body for _, _, send in parts],
+            [send.delay for _, _, send in parts],
+            [send.ttl for _, _, send in parts],
+            [send.key for _, _, send in parts],
+            [send.allow_unknown for _, _, send in parts],
+        )
+        ids: list[list[int]] = [[] for _ in sends]
+        answers: list[list[int] | StafetteError] = [
+            found if send.queues else InvalidRequest(_NO_QUEUE) for send, found in zip(sends, ids, strict=True)
+        ]
+        for number, message_id, fault, detail in rows:
+            if fault is None:
+                ids[number].append(message_id)
+            else:
+                answers[number] = from_code(fault, detail)
+        return answers
+
+    async def _receive(self, asks: Sequence[Ask]) -> list[list[Message] | StafetteError]:
+        rows = await self._fetch("SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6)", *_columns(asks))
+        return _sorted_out(rows, len(asks), _message)
+
+    async def _peek(self, asks: Sequence[Ask]) -> list[list[Message] | StafetteError]:
+        rows = await self._fetch("SELECT * FROM stafette.peek_batch($1, $2, $3, $4, $5, $6)", *_columns(asks))
+        return _sorted_out(rows, len(asks), _message)
+
+    async def _lease(self, asks: Sequence[LeaseAsk]) -> list[list[Leased] | StafetteError]:
+        rows = await self._fetch(
+            "SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7)",
+            *_columns([lease.ask for lease in asks]),
+            [lease.seconds for lease in asks],
+        )
+        return _sorted_out(rows, len(asks), lambda row: Leased(_message(row), row[13]))
+
+    async def _ack(self, leases: Sequence[Held]) -> list[StafetteError | None]:
+        rows = await self._fetch("SELECT stafette.ack_batch($1, $2)", *_proofs(leases))
+        return _kept(rows, len(leases))
+
+    async def _nack(self, leases: Sequence[Held]) -> list[StafetteError | None]:
+        rows = await self._fetch(
+            "SELECT stafette.nack_batch($1, $2, $3)", *_proofs(leases), [lease.delay for lease in leases]
+        )
+        return _kept(rows, len(leases))
+
+    async def _extend(self, leases: Sequence[Held]) -> list[StafetteError | None]:
+        rows = await self._fetch(
+            "SELECT stafette.extend_batch($1, $2, $3)", *_proofs(leases), [lease.seconds for lease in leases]
+        )
+        return _kept(rows, len(leases))
+
+    # Messages: one queue at a time
+
+    async def browse(
+        self, queue: str, *, viewer: int | None = None, after: int | None = None, limit: int = 100
+    ) -> list[Message]:
+        """A page of a queue in order of arrival: what the viewer may see, or for an operator all."""
+        rows = await self._fetch("SELECT * FROM stafette.browse($1, $2, $3, $4)", viewer, queue, after, limit)
+        return [_message(row) for row in rows]
+
+    async def purge(self, client: int, queue: str) -> int:
+        """Remove all that waits in a queue; returns how many."""
+        return int(await self._value("SELECT stafette.purge($1, $2)", client, queue))
+
+    async def redrive(self, queue: str) -> int:
+        """Put a queue's dead messages back to ready; returns how many."""
+        return int(await self._value("SELECT stafette.redrive($1)", queue))
+
+    async def bury(self, queue: str) -> int:
+        """Remove a queue's dead messages for good; returns how many."""
+        return int(await self._value("SELECT stafette.bury($1)", queue))
+
+    async def count(self, queue: str) -> Counts:
+        """How many messages a queue holds in each state."""
+        rows = await self._fetch("SELECT * FROM stafette.count_messages($1)", queue)
+        return Counts(*rows[0])
+
+    async def overview(self) -> Overview:
+        """The whole system in numbers."""
+        rows = await self._fetch("SELECT * FROM stafette.overview()")
+        return Overview(*rows[0])
+
+    # Queues
+
+    async def create_queue(
+        self,
+        client: int,
+        name: str,
+        *,
+        exclude_own: bool = False,
+        exist_ok: bool = False,
+        max_body: int | None = None,
+        max_deliveries: int | None = None,
+        dead_letter: str | None = None,
+    ) -> Queue:
+        """Make a queue."""
+        rows = await self._fetch(
+            "SELECT * FROM stafette.create_queue($1, $2, $3, $4, $5, $6, $7)",
+            client,
+            name,
+            exclude_own,
+            exist_ok,
+            max_body,
+            max_deliveries,
+            dead_letter,
+        )
+        return Queue(*rows[0])
+
+    async def delete_queue(self, client: int, name: str, *, force: bool = False) -> None:
+        """Delete an empty queue, or with force any, with all its messages."""
+        await self._fetch("SELECT stafette.delete_queue($1, $2, $3)", client, name, force)
+
+    async def queue(self, name_or_id: str | int) -> Queue:
+        """One queue."""
+        name, number = (name_or_id, None) if isinstance(name_or_id, str) else (None, name_or_id)
+        rows = await self._fetch("SELECT * FROM stafette.find_queue($1, $2)", name, number)
+        if not rows:
+            raise QueueNotFound(f"there is no queue {name_or_id}; create it first")
+        return Queue(*rows[0])
+
+    async def personal_queue(self, client: str) -> Queue:
+        """The personal queue of a client."""
+        rows = await self._fetch("SELECT * FROM stafette.personal_queue($1)", client)
+        if not rows:
+            raise ClientNotFound(f"there is no client {client}")
+        return Queue(*rows[0])
+
+    async def queues(self, *, after: str = "", limit: int | None = None) -> list[Queue]:
+        """Queues by name."""
+        rows = await self._fetch("SELECT * FROM stafette.list_queues($1, $2)", after, limit)
+        return [Queue(*row) for row in rows]
+
+    async def waiting_queues(self, client: int, *, limit: int | None = None) -> list[Queue]:
+        """The queues that hold messages addressed to this client, with how many."""
+        rows = await self._fetch("SELECT * FROM stafette.waiting_queues($1, $2)", client, limit)
+        return [Queue(*row) for row in rows]
+
+    # Clients and sessions
+
+    async def register(self, name: str, *, mode: str = "full", secret: str | None = None) -> Identity:
+        """Register a client, or identify one that is there: then mode and secret are those of the first time."""
+        rows = await self._fetch("SELECT * FROM stafette.register($1, $2, $3)", name, mode, secret)
+        return Identity(*rows[0])
+
+    async def client(self, name: str) -> Client:
+        """One registered client."""
+        rows = await self._fetch("SELECT * FROM stafette.find_client($1)", name)
+        if not rows:
+            raise ClientNotFound(f"there is no client {name}")
+        return Client(*rows[0])
+
+    async def clients(self, *, after: str = "", limit: int | None = None) -> list[Client]:
+        """Registered clients by name."""
+        rows = await self._fetch("SELECT * FROM stafette.list_clients($1, $2)", after, limit)
+        return [Client(*row) for row in rows]
+
+    async def delete_client(self, name: str) -> None:
+        """Delete a client that is offline, with its personal queue and what waits for it."""
+        await self._fetch("SELECT stafette.delete_client($1)", name)
+
+    async def set_secret(self, name: str, secret: str | None) -> None:
+        """Set or remove the hash of a client's secret."""
+        await self._fetch("SELECT stafette.set_secret($1, $2)", name, secret)
+
+    async def take_sessions(self, clients: Sequence[int], broker: int) -> list[int | None]:
+        """Put clients online; each answer is the session's token, or None when the name has a live session."""
+        rows = await self._fetch("SELECT * FROM stafette.take_sessions($1, $2)", clients, broker)
+        return [token for _, token in rows]
+
+    async def release_sessions(self, sessions: Sequence[tuple[int, int]]) -> None:
+        """Take clients offline: pairs of client and token."""
+        await self._fetch(
+            "SELECT stafette.release_sessions($1, $2)",
+            [client for client, _ in sessions],
+            [token for _, token in sessions],
+        )
+
+    async def join_broker(self, name: str, *, seconds: float) -> int:
+        """Report a broker for duty; it lives so long unless it renews."""
+        return int(await self._value("SELECT stafette.join_broker($1, $2)", name, seconds))
+
+    async def renew_broker(self, broker: int, *, seconds: float) -> bool | None:
+        """Stay alive: True when without a gap, False when the lease had run out, None when the broker is forgotten."""
+        rows = await self._fetch("SELECT stafette.renew_broker($1, $2)", broker, seconds)
+        held: bool | None = rows[0][0]
+        return held
+
+    async def leave_broker(self, broker: int) -> None:
+        """Sign a broker off, with all its sessions."""
+        await self._fetch("SELECT stafette.leave_broker($1)", broker)
+
+    async def broker_sessions(self, broker: int) -> dict[int, int]:
+        """The sessions a broker holds: token by client."""
+        return dict(await self._fetch("SELECT * FROM stafette.broker_sessions($1)", broker))  # type: ignore[arg-type]
+
+    # Upkeep
+
+    async def expire_leases(self, *, limit: int) -> dict[str, int]:
+        """Give back messages whose lease ran out; returns how many by queue."""
+        return dict(await self._fetch("SELECT * FROM stafette.expire_leases($1)", limit))  # type: ignore[arg-type]
+
+    async def promote_delayed(self, *, limit: int) -> dict[str, int]:
+        """Make delayed messages ready whose time has come; returns how many by queue."""
+        return dict(await self._fetch("SELECT * FROM stafette.promote_delayed($1)", limit))  # type: ignore[arg-type]
+
+    async def drop_expired(self, *, limit: int) -> int:
+        """Remove messages past their time to live; returns how many."""
+        return int(await self._value("SELECT stafette.drop_expired($1)", limit))
+
+    async def forget_keys(self, *, limit: int) -> int:
+        """Forget idempotency keys past their time; returns how many."""
+        return int(await self._value("SELECT stafette.forget_keys($1)", limit))
+
+    # The way to PostgreSQL
+
+    async def _fetch(self, sql: str, *arguments: Any) -> list[asyncpg.Record]:
+        with translated_errors(self._url):
+            async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
+                return await connection.fetch(sql, *arguments)
+
+    async def _value(self, sql: str, *arguments: Any) -> Any:
+        return (await self._fetch(sql, *arguments))[0][0]
+
+
+async def _leave_as_is(_connection: object) -> None:
+    """Our functions leave nothing behind in a session, so a returned connection needs no round trip to clean it."""
+
+
+def _columns(asks: Sequence[Ask]) -> tuple[list[Any], ...]:
+    return (
+        [ask.client for ask in asks],
+        [ask.queue for ask in asks],
+        [ask.sender for ask in asks],
+        [ask.context for ask in asks],
+        [ask.order == "arrival" for ask in asks],
+        [ask.count for ask in asks],
+    )
+
+
+def _message(row: asyncpg.Record) -> Message:
+    return Message(*row[3:13])
+
+
+def _sorted_out(
+    rows: Sequence[asyncpg.Record], length: int, make: Callable[[asyncpg.Record], Answer]
+) -> list[list[Answer] | StafetteError]:
+    """Deal rows of the type stafette.answer out to the requests they answer."""
+    found: list[list[Answer]] = [[] for _ in range(length)]
+    answers: list[list[Answer] | StafetteError] = list(found)
+    for row in rows:
+        place, fault = row[0] - 1, row[1]
+        if fault is None:
+            found[place].append(make(row))
+        else:
+            answers[place] = from_code(fault, row[2])
+    return answers
+
+
+def _proofs(leases: Sequence[Held]) -> tuple[list[int], list[int]]:
+    return [lease.id for lease in leases], [lease.token for lease in leases]
+
+
+def _kept(rows: Sequence[asyncpg.Record], length: int) -> list[StafetteError | None]:
+    kept = {row[0] - 1 for row in rows}
+    return [None if place in kept else LeaseLost(_LEASE_LOST) for place in range(length)]
