@@ -26,13 +26,14 @@ BEGIN
         FROM taken AS t
         RETURNING l.id, l.token, l.deliveries
     )
-    SELECT t.place, NULL::integer, NULL::text, t.id, q.name, s.name, r.name, t.context, 10 - t.rank, t.arrived_at,
+    SELECT t.place, NULL::integer, NULL::text, t.id,
+           (SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
+           (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
+           (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id),
+           t.context, 10 - t.rank, t.arrived_at,
            k.deliveries::integer, t.headers, t.body, k.token
     FROM taken AS t
     JOIN kept AS k ON k.id = t.id
-    JOIN stafette.queues AS q ON q.id = t.queue_id
-    JOIN stafette.clients AS s ON s.id = t.sender_id
-    LEFT JOIN stafette.clients AS r ON r.id = t.receiver_id
     ORDER BY t.place, CASE WHEN by_arrival[t.place] THEN 0 ELSE t.rank END, t.id;
 
     RETURN QUERY SELECT * FROM stafette.faults(asks);

@@ -9,14 +9,15 @@ DECLARE
     asks stafette.ask[] := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, false);
 BEGIN
     RETURN QUERY
-    SELECT a.place, NULL::integer, NULL::text, t.id, q.name, s.name, r.name, t.context, 10 - t.rank, t.arrived_at,
+    SELECT a.place, NULL::integer, NULL::text, t.id,
+           (SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
+           (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
+           (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id),
+           t.context, 10 - t.rank, t.arrived_at,
            t.deliveries::integer, t.headers, t.body, NULL::bigint
     FROM unnest(asks) AS a
     CROSS JOIN LATERAL stafette.look(a.me, a.queue_id, a.sender_id, a.context, a.by_arrival, a.wanted) AS l
-    JOIN stafette.ready AS t ON t.ctid = l.tid
-    JOIN stafette.queues AS q ON q.id = t.queue_id
-    JOIN stafette.clients AS s ON s.id = t.sender_id
-    LEFT JOIN stafette.clients AS r ON r.id = t.receiver_id
+    CROSS JOIN LATERAL (SELECT * FROM stafette.ready AS r WHERE r.ctid = l.tid LIMIT 1) AS t
     WHERE a.fault IS NULL
     ORDER BY a.place, CASE WHEN a.by_arrival THEN 0 ELSE t.rank END, t.id;
 

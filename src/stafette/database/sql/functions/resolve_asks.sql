@@ -5,6 +5,7 @@ CREATE OR REPLACE FUNCTION stafette.resolve_asks(
 ) RETURNS stafette.ask[]
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 BEGIN
     RETURN (

@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION stafette.send_batch(
     allow_unknown boolean[]
 ) RETURNS TABLE (request integer, id bigint, fault integer, detail text)
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -46,9 +46,10 @@ BEGIN
                  WITH ORDINALITY AS u (request, sender, queue, receiver, priority, context, headers, body, delay, ttl,
                                        key, allowed, place)
         ) AS p
-        LEFT JOIN stafette.queues AS q ON q.name = p.queue
-        LEFT JOIN stafette.clients AS r ON r.name = p.receiver
-        LEFT JOIN stafette.clients AS s ON s.id = p.sender AND s.registered_at IS NOT NULL
+        LEFT JOIN LATERAL (SELECT * FROM stafette.queues AS q WHERE q.name = p.queue LIMIT 1) AS q ON true
+        LEFT JOIN LATERAL (SELECT * FROM stafette.clients AS c WHERE c.name = p.receiver LIMIT 1) AS r ON true
+        LEFT JOIN LATERAL (SELECT * FROM stafette.clients AS c
+                           WHERE c.id = p.sender AND c.registered_at IS NOT NULL LIMIT 1) AS s ON true
     ), bad AS MATERIALIZED (
         SELECT DISTINCT ON (request) * FROM part WHERE fault IS NOT NULL ORDER BY request, place
     ), keyed AS MATERIALIZED (

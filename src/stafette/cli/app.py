@@ -1,0 +1,34 @@
+"""The root of the command and what all commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import stafette
+from stafette.cli import db
+
+app = typer.Typer(
+    name="stafette",
+    help="Durable message passing on PostgreSQL, with the laboratory that measures it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(db.app, name="db")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"stafette {stafette.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True)] = False,
+) -> None:
+    """Durable message passing on PostgreSQL, with the laboratory that measures it."""

@@ -1,0 +1,137 @@
+"""Every hot query reads the heads of lanes in index order, however many messages are stored.
+
+Two guards: the plans made inside the functions have no sequential scan of messages and no sort between a lane and its
+limit; and what a pop touches, as PostgreSQL counts it, does not grow with the number of stored messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from stafette.database.connect import prepare_connection
+from stafette.database.store import Store
+from tests.integration.plan_tree import Scan, scans
+
+READS = "SELECT * FROM stafette.{}($1, $2, $3, $4, $5, $6)"
+ONE = [1]
+# What each kind of read asks for: client, queue, sender, context, by arrival, count.
+ASKS: dict[str, tuple[object, ...]] = {
+    "queue": (ONE, ["jobs"], [None], [None], [False], ONE),
+    "queue, own lane filled": ([2], ["jobs"], [None], [None], [False], ONE),
+    "queue by arrival": (ONE, ["jobs"], [None], [None], [True], ONE),
+    "queue that excludes own": (ONE, ["others"], [None], [None], [False], ONE),
+    "sender": (ONE, [None], ["alice"], [None], [False], ONE),
+    "sender and queue": (ONE, ["jobs"], ["alice"], [None], [False], ONE),
+    "context": (ONE, [None], [None], [100], [False], ONE),
+}
+CALLS: dict[str, tuple[str, tuple[object, ...]]] = {
+    **{
+        f"{verb} {kind}": (READS.format(f"{verb}_batch"), ask)
+        for verb in ("receive", "peek")
+        for kind, ask in ASKS.items()
+    },
+    "lease": ("SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7)", (*ASKS["queue"], [30.0])),
+    "send": (
+        "SELECT * FROM stafette.send_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        ([1], [1], ["jobs"], ["bob"], [5], [None], [None], [b""], [None], [None], [None], [False]),
+    ),
+    "browse": ("SELECT * FROM stafette.browse(NULL, 'jobs', 500, 1)", ()),
+    "waiting queues": ("SELECT * FROM stafette.waiting_queues(3)", ()),
+    "ack": ("SELECT stafette.ack_batch($1, $2)", ([1], [1])),
+    "nack": ("SELECT stafette.nack_batch($1, $2, $3)", ([1], [1], [None])),
+    "extend": ("SELECT stafette.extend_batch($1, $2, $3)", ([1], [1], [30.0])),
+    "expire leases": ("SELECT * FROM stafette.expire_leases(10)", ()),
+    "promote delayed": ("SELECT * FROM stafette.promote_delayed(10)", ()),
+    "drop expired": ("SELECT stafette.drop_expired(10)", ()),
+}
+MESSAGE_TABLES = {"ready", "delayed", "leased", "dead"}
+# Indexes that may be read without a limit: a context joins two messages, what waits for one client is counted, and a
+# lease is found by its id.
+READ_TO_THE_END = {"ready_by_context", "ready_by_receiver", "leased_pkey", "delayed_pkey"}
+ROWS_AT_MOST = 100  # ten ranks in two lanes of two queues are looked at, and what is found is fetched again
+
+
+@pytest.fixture(params=[0, 1_000, 1_000_000], ids=["empty", "thousand", "million"])
+async def connection(
+    request: pytest.FixtureRequest, database: str
+) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A connection to a database that holds so many messages, for anyone and for bob, with some contexts."""
+    async with await Store.open(database) as store:
+        alice = await store.register("alice")
+        await store.register("bob")
+        await store.register("carol")
+        for name in ("jobs", "others"):
+            await store.create_queue(alice.id, name, exclude_own=name == "others")
+    connection = await asyncpg.connect(database)
+    await prepare_connection(connection)
+    await connection.execute(
+        """
+        INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, body)
+        SELECT nextval('stafette.message_id'), q.id, CASE WHEN n % 7 = 0 AND q.name = 'jobs' THEN 2 ELSE 0 END,
+               CASE WHEN q.name = 'jobs' THEN 1 ELSE 2 END, n % 10, 0, CASE WHEN n % 100 = 0 THEN n END, now(), 'body'
+        FROM generate_series(1, $1) AS n JOIN stafette.queues AS q ON q.name = (ARRAY['jobs', 'others'])[n % 3 % 2 + 1]
+        """,
+        request.param,
+    )
+    if request.param:
+        await connection.execute("VACUUM ANALYZE stafette.ready")
+    yield connection
+    await connection.close()
+
+
+def bad(scan: Scan) -> bool:
+    """Whether a scan of messages may read more than the head of a lane."""
+    if scan.kind in ("TIDSCAN", "BITMAPHEAPSCAN") or scan.index in READ_TO_THE_END:
+        return False  # a bitmap's index is a scan of its own, and judged there
+    if scan.kind not in ("INDEXSCAN", "INDEXONLYSCAN"):
+        return True
+    to_limit = scan.above[: scan.above.index("LIMIT")] if "LIMIT" in scan.above else scan.above
+    return any(kind in ("SORT", "HASH", "INCREMENTALSORT") for kind in to_limit)
+
+
+@pytest.mark.slow
+async def test_plans_read_heads_in_index_order(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    relations = await connection.fetch(
+        "SELECT oid, relname FROM pg_class WHERE relnamespace = 'stafette'::regnamespace"
+    )
+    names = {str(oid): name for oid, name in relations}
+    plans: list[str] = []
+    connection.add_log_listener(lambda _, message: plans.append(message.detail or ""))
+    await connection.execute("SET client_min_messages = log; SET debug_print_plan = on; SET debug_pretty_print = off")
+
+    for name, (sql, arguments) in CALLS.items():
+        plans.clear()
+        await connection.execute("DISCARD PLANS")
+        async with connection.transaction():
+            await connection.fetch(sql, *arguments)
+        seen = [
+            scan
+            for plan in plans
+            if plan.startswith("{PLANNEDSTMT")
+            for scan in scans(plan, names)
+            if scan.table in MESSAGE_TABLES
+        ]
+        assert seen or name == "send", f"{name}: no plan was seen"
+        assert not [str(scan) for scan in seen if bad(scan)], name
+
+
+@pytest.mark.slow
+async def test_what_a_call_touches_does_not_grow_with_the_queue(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    for name, (sql, arguments) in CALLS.items():
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.fetch(sql, *arguments)
+        touched = await connection.fetchrow(
+            "SELECT sum(seq_scan) AS scans, sum(idx_tup_fetch) AS rows FROM pg_stat_xact_user_tables"
+            " WHERE schemaname = 'stafette' AND relname = ANY ($1)",
+            list(MESSAGE_TABLES),
+        )
+        await transaction.rollback()
+        assert touched is not None
+        assert touched["scans"] == 0, name
+        assert touched["rows"] <= ROWS_AT_MOST, name

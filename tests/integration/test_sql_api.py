@@ -1,0 +1,106 @@
+"""Sending and receiving in SQL, inside an application's own transaction, as a role that may do nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from stafette.database.store import Store
+
+
+@pytest.fixture
+async def application(store: Store, any_database: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A connection of a role with the documented grant."""
+    alice = await store.register("alice")
+    await store.register("bob", secret="hash")
+    await store.create_queue(alice.id, "jobs")
+    await store.create_queue(alice.id, "audit")
+    connection = await asyncpg.connect(any_database)
+    await connection.execute("""
+        CREATE ROLE app;
+        GRANT USAGE ON SCHEMA stafette TO app;
+        GRANT EXECUTE ON FUNCTION stafette.send, stafette.send_to_all, stafette.receive TO app;
+        CREATE TABLE public.orders (id integer);
+        GRANT ALL ON public.orders TO app;
+        SET ROLE app;
+    """)
+    yield connection
+    await connection.reset()
+    await connection.execute("RESET ROLE; DROP OWNED BY app; DROP ROLE app; DROP TABLE public.orders")
+    await connection.close()
+
+
+async def bodies(connection: asyncpg.Connection[asyncpg.Record], **arguments: Any) -> list[bytes]:
+    names = ", ".join(f"{name} => ${number}" for number, name in enumerate(arguments, 1))
+    return [
+        row["body"] for row in await connection.fetch(f"SELECT * FROM stafette.receive({names})", *arguments.values())
+    ]
+
+
+async def test_a_message_is_sent_exactly_when_the_transaction_commits(
+    application: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    transaction = application.transaction()
+    await transaction.start()
+    await application.execute("INSERT INTO orders VALUES (1)")
+    await application.fetchval("SELECT stafette.send('alice', 'jobs', 'rolled back')")
+    await transaction.rollback()
+    async with application.transaction():
+        await application.execute("INSERT INTO orders VALUES (2)")
+        message_id = await application.fetchval("SELECT stafette.send('alice', 'jobs', 'committed', priority => 7)")
+    assert message_id > 0
+    assert await bodies(application, client="alice", queue="jobs", wanted=9) == [b"committed"]
+
+
+async def test_a_received_message_is_back_when_the_transaction_rolls_back(
+    application: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await application.execute("SELECT stafette.send_to_all('alice', ARRAY['jobs', 'audit'], 'both')")
+    transaction = application.transaction()
+    await transaction.start()
+    assert await bodies(application, client="alice", queue="jobs") == [b"both"]
+    assert await bodies(application, client="alice", queue="jobs") == []
+    await transaction.rollback()
+    assert await bodies(application, client="alice", queue="jobs") == [b"both"]
+    assert await bodies(application, client="alice", queue="audit", by_arrival=True) == [b"both"]
+
+
+@pytest.mark.parametrize(
+    ("call", "sqlstate"),
+    [
+        ("SELECT stafette.send('alice', 'nowhere', '')", "ST102"),
+        ("SELECT stafette.send('nobody', 'jobs', '')", "ST105"),
+        ("SELECT stafette.send('bob', 'jobs', '')", "ST108"),
+        ("SELECT stafette.send('alice', 'jobs', '', priority => 70000)", "ST100"),
+        ("SELECT stafette.send('alice', 'jobs', NULL)", "ST100"),
+        ("SELECT stafette.send_to_all('alice', '{}', '')", "ST100"),
+        ("SELECT stafette.send('alice', 'jobs', '', receiver => 'nobody')", "ST105"),
+        ("SELECT * FROM stafette.receive('alice', 'nowhere')", "ST102"),
+        ("SELECT * FROM stafette.receive('alice')", "ST100"),
+        ("SELECT * FROM stafette.receive('bob', 'jobs')", "ST108"),
+    ],
+)
+async def test_faults_are_raised_with_their_sqlstate(
+    application: asyncpg.Connection[asyncpg.Record], call: str, sqlstate: str
+) -> None:
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await application.fetch(call)
+    assert caught.value.sqlstate == sqlstate
+
+
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        "SELECT * FROM stafette.ready",
+        "DELETE FROM stafette.queues",
+        "SELECT stafette.purge(1, 'jobs')",
+        "SELECT * FROM stafette.receive_batch(ARRAY[1], ARRAY['jobs'], NULL, NULL, ARRAY[false], ARRAY[1])",
+        "SELECT stafette.set_secret('alice', NULL)",
+    ],
+)
+async def test_the_role_may_do_nothing_else(application: asyncpg.Connection[asyncpg.Record], forbidden: str) -> None:
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await application.fetch(forbidden)

@@ -1,0 +1,135 @@
+"""Leases: at least once, fenced, and an end for what cannot be processed."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from stafette import errors
+from stafette.database.requests import Ask, Counts, Held, Identity, LeaseAsk, Leased, Send
+from stafette.database.store import Store
+
+
+@pytest.fixture
+async def worker(store: Store) -> Identity:
+    identity = await store.register("worker")
+    await store.create_queue(identity.id, "graveyard")
+    await store.create_queue(identity.id, "jobs", max_deliveries=2)
+    await store.create_queue(identity.id, "buried", max_deliveries=1, dead_letter="graveyard")
+    return identity
+
+
+async def lease(store: Store, worker: Identity, queue: str = "jobs", seconds: float = 1000) -> Leased:
+    [answer] = await store.lease([LeaseAsk(Ask(worker.id, queue), seconds)])
+    assert isinstance(answer, list), answer
+    return answer[0]
+
+
+async def send(store: Store, worker: Identity, queue: str = "jobs") -> int:
+    [answer] = await store.send([Send(worker.id, (queue,), b"work", headers={"a": "b"}, receiver="worker")])
+    assert isinstance(answer, list), answer
+    return answer[0]
+
+
+async def let_time_pass(url: str, seconds: float) -> None:
+    connection = await asyncpg.connect(url)
+    await connection.execute(
+        "UPDATE stafette.leased SET leased_until = leased_until - $1 * interval '1 second'", seconds
+    )
+    await connection.close()
+
+
+def held(lease: Leased, **fields: float | None) -> Held:
+    return Held(lease.message.id, lease.token, **fields)  # type: ignore[arg-type]
+
+
+async def test_a_leased_message_is_hidden_until_it_is_done(store: Store, worker: Identity) -> None:
+    message_id = await send(store, worker)
+    work = await lease(store, worker)
+    assert work.message.id == message_id
+    assert work.message.deliveries == 1
+    assert await store.receive([Ask(worker.id, "jobs")]) == [[]]
+    assert await store.count("jobs") == Counts(ready=0, delayed=0, leased=1, dead=0)
+    assert await store.ack([held(work)]) == [None]
+    assert await store.count("jobs") == Counts(ready=0, delayed=0, leased=0, dead=0)
+
+
+async def test_an_ack_counts_once_and_only_with_its_token(store: Store, worker: Identity) -> None:
+    await send(store, worker)
+    work = await lease(store, worker)
+    wrong, right, again = await store.ack([Held(work.message.id, work.token + 1), held(work), held(work)])
+    assert isinstance(wrong, errors.LeaseLost)
+    assert right is None
+    assert isinstance(again, errors.LeaseLost)
+
+
+async def test_a_nack_puts_the_message_back_and_counts(store: Store, worker: Identity) -> None:
+    await send(store, worker)
+    first = await lease(store, worker)
+    assert await store.nack([held(first)]) == [None]
+    second = await lease(store, worker)
+    assert second.message.deliveries == 2
+    assert [type(answer) for answer in await store.ack([held(first)])] == [errors.LeaseLost]
+    assert await store.ack([held(second)]) == [None]
+
+
+async def test_a_nack_with_a_delay_waits(store: Store, worker: Identity) -> None:
+    await send(store, worker)
+    assert await store.nack([held(await lease(store, worker), delay=1000)]) == [None]
+    assert await store.count("jobs") == Counts(ready=0, delayed=1, leased=0, dead=0)
+
+
+async def test_a_lease_that_ran_out_is_lost_and_the_message_comes_again(
+    store: Store, worker: Identity, any_database: str
+) -> None:
+    message_id = await send(store, worker)
+    late = await lease(store, worker, seconds=10)
+    await let_time_pass(any_database, 11)
+    for attempt in (store.ack, store.nack, store.extend):
+        assert [type(answer) for answer in await attempt([held(late)])] == [errors.LeaseLost]
+    assert await store.expire_leases(limit=10) == {"jobs": 1}
+    again = await lease(store, worker)
+    assert (again.message.id, again.message.deliveries) == (message_id, 2)
+
+
+async def test_extending_keeps_a_lease(store: Store, worker: Identity, any_database: str) -> None:
+    await send(store, worker)
+    work = await lease(store, worker, seconds=10)
+    assert await store.extend([held(work, seconds=1000)]) == [None]
+    await let_time_pass(any_database, 11)
+    assert await store.expire_leases(limit=10) == {}
+    assert await store.ack([held(work)]) == [None]
+
+
+async def test_after_the_last_delivery_a_message_is_dead_until_it_is_redriven(store: Store, worker: Identity) -> None:
+    message_id = await send(store, worker)
+    for _ in range(2):
+        await store.nack([held(await lease(store, worker))])
+    assert await store.count("jobs") == Counts(ready=0, delayed=0, leased=0, dead=1)
+    assert await store.redrive("jobs") == 1
+    work = await lease(store, worker)
+    assert (work.message.id, work.message.deliveries) == (message_id, 1)
+    await store.nack([held(work)])
+    await store.nack([held(await lease(store, worker))])
+    assert await store.bury("jobs") == 1
+    assert await store.count("jobs") == Counts(ready=0, delayed=0, leased=0, dead=0)
+
+
+async def test_a_dead_letter_queue_gets_what_died(store: Store, worker: Identity) -> None:
+    message_id = await send(store, worker, "buried")
+    await store.nack([held(await lease(store, worker, "buried"), delay=1000)])
+    [[message]] = await store.receive([Ask(worker.id, "graveyard")])  # type: ignore[misc]
+    assert message.id == message_id
+    assert message.headers == {"a": "b", "stafette-died-in": "buried"}
+    assert message.deliveries == 0
+
+
+async def test_a_lease_batch_has_its_own_errors(store: Store, worker: Identity) -> None:
+    await send(store, worker)
+    missing, found, empty = await store.lease(
+        [LeaseAsk(Ask(worker.id, "nowhere")), LeaseAsk(Ask(worker.id, "jobs")), LeaseAsk(Ask(worker.id, "jobs"))]
+    )
+    assert isinstance(missing, errors.QueueNotFound)
+    assert isinstance(found, list)
+    assert len(found) == 1
+    assert empty == []
