@@ -24,8 +24,10 @@ $(READY): pyproject.toml requirements.lock | $(BIN)/uv
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
 
-demo: $(READY) ## start a database, send and receive a message in SQL, stop
-	@$(BIN)/python -m bench.demo
+demo: $(READY) ## start the embedded database in .demo/, send and receive a message, stop
+	@$(BIN)/stafette db start --data .demo > .demo.url
+	@$(BIN)/python examples/transactional_send.py "$$(cat .demo.url)"; status=$$?; rm .demo.url; \
+	  $(BIN)/stafette db stop --data .demo; exit $$status
 
 test: $(READY) ## run every test, on a real PostgreSQL
 	@$(BIN)/python -m pytest

@@ -51,7 +51,7 @@ MESSAGE_TABLES = {"ready", "delayed", "leased", "dead"}
 # Indexes that may be read without a limit: a context joins two messages, what waits for one client is counted, and a
 # lease is found by its id.
 READ_TO_THE_END = {"ready_by_context", "ready_by_receiver", "leased_pkey", "delayed_pkey"}
-ROWS_AT_MOST = 100  # ten ranks in two lanes of two queues are looked at, and what is found is fetched again
+ROWS_AT_MOST = 200  # ten ranks in two lanes of two queues are looked at, and what is found is fetched again
 
 
 @pytest.fixture(params=[0, 1_000, 1_000_000], ids=["empty", "thousand", "million"])
