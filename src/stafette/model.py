@@ -1,6 +1,6 @@
 """The nouns of Stafette, shared by every tier: what a client, a queue and a message are.
 
-They are immutable msgspec structs, so the same objects travel from the database's answer onto the wire.
+They are immutable msgspec structs, so the same objects travel from the database's answer onto the wire, as arrays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Headers = dict[str, str]
 DEFAULT_PRIORITY = 5
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
+class Message(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One message as a reader gets it. In each queue it was sent to, a message has an id of its own."""
 
     id: int
@@ -37,7 +37,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         return self.body.decode()
 
 
-class Queue(msgspec.Struct, frozen=True):
+class Queue(msgspec.Struct, frozen=True, array_like=True):
     """A queue, and how many messages wait in it (for `waiting_queues`: for the one who asks)."""
 
     id: int
@@ -52,7 +52,7 @@ class Queue(msgspec.Struct, frozen=True):
     dead_letter: str | None
 
 
-class Client(msgspec.Struct, frozen=True):
+class Client(msgspec.Struct, frozen=True, array_like=True):
     """A registered client, and the broker through which it is online."""
 
     id: int

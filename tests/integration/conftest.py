@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
 
+import stafette.aio
+from stafette.broker.limits import Limits
+from stafette.broker.node import Node
+from stafette.broker.server import BrokerSettings, running
+from stafette.client.aio import Client
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
 from stafette.database.store import Store
@@ -102,6 +109,37 @@ async def any_database(any_databases: Databases) -> str:
     """The URL of an empty, migrated database, on the newest and on the oldest PostgreSQL in turn."""
     await any_databases.clear()
     return any_databases.migrated
+
+
+@pytest.fixture
+async def brokers(database: str) -> AsyncIterator[Callable[..., Awaitable[tuple[Node, str]]]]:
+    """Starts brokers in this process, each on a free port, over one empty database; returns node and URL."""
+    async with AsyncExitStack() as stack:
+
+        async def start(**limits: int) -> tuple[Node, str]:
+            settings = BrokerSettings(database=database, port=0, limits=Limits(**limits))
+            node, port = await stack.enter_async_context(running(settings))
+            return node, f"stafette://127.0.0.1:{port}"
+
+        yield start
+
+
+@pytest.fixture
+async def broker(brokers: Callable[..., Awaitable[tuple[Node, str]]]) -> str:
+    """The URL of one broker."""
+    _, url = await brokers()
+    return url
+
+
+@pytest.fixture
+async def connect(broker: str) -> AsyncIterator[Callable[..., Awaitable[Client]]]:
+    """Connects clients, by name, to the one broker or to a URL, and closes them at the end."""
+    async with AsyncExitStack() as stack:
+
+        async def start(name: str, url: str = broker, **options: Any) -> Client:
+            return await stack.enter_async_context(await stafette.aio.connect(url, name=name, **options))
+
+        yield start
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ import typer
 
 import stafette
 from stafette.cli import db
+from stafette.cli.bench import bench
+from stafette.cli.broker import broker
 
 app = typer.Typer(
     name="stafette",
@@ -18,6 +20,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(db.app, name="db")
+app.command()(broker)
+app.command()(bench)
 
 
 def _show_version(wanted: bool) -> None:

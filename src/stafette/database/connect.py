@@ -82,7 +82,8 @@ def translated_errors(url: str) -> Iterator[None]:
         raise _from_postgres(error, url) from error
     except TimeoutError as error:
         raise RequestTimeout(f"the database at {shown(url)} did not answer in time") from error
-    except (OSError, asyncpg.InterfaceError) as error:
+    except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+        # The last: asyncpg's word for a connection on which the server has said good-bye but not yet hung up.
         raise Unavailable(
             f"cannot reach the database at {shown(url)}: {error}; check that it runs and that the URL is right"
         ) from error

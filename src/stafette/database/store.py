@@ -7,7 +7,10 @@ request never hurts its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+import itertools
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -24,7 +27,15 @@ from stafette.database.connect import (
 )
 from stafette.database.requests import Ask, Counts, Held, Identity, LeaseAsk, Leased, Overview, Send
 from stafette.database.schema import require_current, require_durability
-from stafette.errors import ClientNotFound, InvalidRequest, LeaseLost, QueueNotFound, StafetteError, from_code
+from stafette.errors import (
+    ClientNotFound,
+    InvalidRequest,
+    LeaseLost,
+    QueueNotFound,
+    StafetteError,
+    Unavailable,
+    from_code,
+)
 from stafette.model import Client, Message, Queue
 
 ACQUIRE_SECONDS = 10.0
@@ -83,7 +94,12 @@ class Store:
 
     async def send(self, sends: Sequence[Send]) -> list[list[int] | StafetteError]:
         """Store messages; the answer to each is its id in every queue, in the order of its queues."""
-        return await self._batch(self._send, sends)
+        answers = await self.send_together([[send] for send in sends])
+        return [answer if isinstance(answer, StafetteError) else answer[0] for answer in answers]
+
+    async def send_together(self, groups: Sequence[Sequence[Send]]) -> list[list[list[int]] | StafetteError]:
+        """Store groups of messages, each group as a whole or not at all; its key is that of its first message."""
+        return await self._batch(self._send, groups)
 
     async def receive(self, asks: Sequence[Ask]) -> list[list[Message] | StafetteError]:
         """Pop what each ask is due, removed in the transaction that answers."""
@@ -124,33 +140,42 @@ class Store:
                 return [error]
         return [answer for request in requests for answer in await self._batch(work, [request])]
 
-    async def _send(self, sends: Sequence[Send]) -> list[list[int] | StafetteError]:
-        parts = [(number, queue, send) for number, send in enumerate(sends) for queue in send.queues]
+    async def _send(self, groups: Sequence[Sequence[Send]]) -> list[list[list[int]] | StafetteError]:
+        parts = [
+            (number, queue, send, group[0].key)
+            for number, group in enumerate(groups)
+            for send in group
+            for queue in send.queues
+        ]
         rows = await self._fetch(
             "SELECT * FROM stafette.send_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
-            [number for number, _, _ in parts],
-            [send.sender for _, _, send in parts],
-            [queue for _, queue, _ in parts],
-            [send.receiver for _, _, send in parts],
-            [send.priority for _, _, send in parts],
-            [send.context for _, _, send in parts],
-            [send.headers for _, _, send in parts],
-            [send.body for _, _, send in parts],
-            [send.delay for _, _, send in parts],
-            [send.ttl for _, _, send in parts],
-            [send.key for _, _, send in parts],
-            [send.allow_unknown for _, _, send in parts],
+            [number for number, _, _, _ in parts],
+            [send.sender for _, _, send, _ in parts],
+            [queue for _, queue, _, _ in parts],
+            [send.receiver for _, _, send, _ in parts],
+            [send.priority for _, _, send, _ in parts],
+            [send.context for _, _, send, _ in parts],
+            [send.headers for _, _, send, _ in parts],
+            [send.body for _, _, send, _ in parts],
+            [send.delay for _, _, send, _ in parts],
+            [send.ttl for _, _, send, _ in parts],
+            [key for _, _, _, key in parts],
+            [send.allow_unknown for _, _, send, _ in parts],
         )
-        ids: list[list[int]] = [[] for _ in sends]
-        answers: list[list[int] | StafetteError] = [
-            found if send.queues else InvalidRequest(_NO_QUEUE) for send, found in zip(sends, ids, strict=True)
-        ]
+        ids: list[list[int]] = [[] for _ in groups]
+        faults: dict[int, StafetteError] = {
+            number: InvalidRequest(_NO_QUEUE)
+            for number, group in enumerate(groups)
+            if not group or not all(send.queues for send in group)
+        }
         for number, message_id, fault, detail in rows:
-            if fault is None:
-                ids[number].append(message_id)
-            else:
-                answers[number] = from_code(fault, detail)
-        return answers
+            ids[number].append(message_id)
+            if fault is not None:
+                faults[number] = from_code(fault, detail)
+        return [
+            faults.get(number) or _by_send(group, found)
+            for number, (group, found) in enumerate(zip(groups, ids, strict=True))
+        ]
 
     async def _receive(self, asks: Sequence[Ask]) -> list[list[Message] | StafetteError]:
         rows = await self._fetch("SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6)", *_columns(asks))
@@ -297,9 +322,14 @@ class Store:
         """Set or remove the hash of a client's secret."""
         await self._fetch("SELECT stafette.set_secret($1, $2)", name, secret)
 
-    async def take_sessions(self, clients: Sequence[int], broker: int) -> list[int | None]:
-        """Put clients online; each answer is the session's token, or None when the name has a live session."""
-        rows = await self._fetch("SELECT * FROM stafette.take_sessions($1, $2)", clients, broker)
+    async def take_sessions(
+        self, clients: Sequence[int], broker: int, *, resumed: Sequence[int] = ()
+    ) -> list[int | None]:
+        """Put clients online; each answer is the session's token, or None: the name has a live session, or is gone."""
+        tokens = [secrets.randbits(63) for _ in clients]
+        rows = await self._fetch(
+            "SELECT * FROM stafette.take_sessions($1, $2, $3, $4)", clients, tokens, broker, resumed
+        )
         return [token for _, token in rows]
 
     async def release_sessions(self, sessions: Sequence[tuple[int, int]]) -> None:
@@ -327,6 +357,41 @@ class Store:
     async def broker_sessions(self, broker: int) -> dict[int, int]:
         """The sessions a broker holds: token by client."""
         return dict(await self._fetch("SELECT * FROM stafette.broker_sessions($1)", broker))  # type: ignore[arg-type]
+
+    # Bells between brokers
+
+    async def park(self, broker: int, queues: Sequence[str]) -> None:
+        """Say for which queues, and no others, a broker has reads parked; '' stands for any queue."""
+        await self._fetch("SELECT stafette.park($1, $2)", broker, queues)
+
+    async def parked_elsewhere(self, broker: int) -> dict[str, set[int]]:
+        """Which other brokers have reads parked, by queue."""
+        found: dict[str, set[int]] = {}
+        for queue, other in await self._fetch("SELECT * FROM stafette.parked_elsewhere($1)", broker):
+            found.setdefault(queue, set()).add(other)
+        return found
+
+    async def ring(self, bells: Sequence[tuple[int, str]]) -> None:
+        """Tell brokers that there is something new in a queue."""
+        await self._fetch(
+            "SELECT stafette.ring($1, $2)", [broker for broker, _ in bells], [queue for _, queue in bells]
+        )
+
+    async def listen(self, channels: Mapping[str, Callable[[str], None]]) -> None:
+        """Hand what is notified on these channels to whom it concerns, until the connection breaks."""
+        connection = await connect(self._url)
+        ended = asyncio.Event()
+        connection.add_termination_listener(lambda _: ended.set())
+        try:
+            with translated_errors(self._url):
+                for channel, hear in channels.items():
+                    await connection.add_listener(
+                        channel, lambda _connection, _pid, _channel, text, hear=hear: hear(text)
+                    )
+            await ended.wait()
+        finally:
+            connection.terminate()
+        raise Unavailable("the connection that listens for bells broke")
 
     # Upkeep
 
@@ -359,6 +424,14 @@ class Store:
 
 async def _leave_as_is(_connection: object) -> None:
     """Our functions leave nothing behind in a session, so a returned connection needs no round trip to clean it."""
+
+
+def _by_send(group: Sequence[Send], ids: list[int]) -> list[list[int]]:
+    """Deal the ids of a group's messages out: to each as many as it has queues."""
+    if len(group) == 1:
+        return [ids]
+    left = iter(ids)
+    return [list(itertools.islice(left, len(send.queues))) for send in group]
 
 
 def _columns(asks: Sequence[Ask]) -> tuple[list[Any], ...]:

@@ -1,6 +1,6 @@
 -- Moves leased messages on: back to ready, or to delayed when a delay is asked for; and when a message has been
--- delivered as often as its queue allows, to the queue's dead letter queue, or, where there is none, to dead. The
--- caller holds the rows' locks.
+-- delivered as often as its queue allows, to the queue's dead letter queue (for anyone, or, if that is a personal one,
+-- for its owner), or, where there is none, to dead. The caller holds the rows' locks.
 CREATE OR REPLACE FUNCTION stafette.give_back(ids bigint[], delays double precision[]) RETURNS void
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
@@ -18,7 +18,8 @@ BEGIN
         SELECT id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body
         FROM back WHERE NOT spent AND coalesce(delay, 0) = 0
         UNION ALL
-        SELECT id, dead_letter_id, 0, sender_id, rank, 0, context, arrived_at, NULL,
+        SELECT id, dead_letter_id, coalesce((SELECT d.owner_id FROM stafette.queues AS d WHERE d.id = dead_letter_id), 0),
+               sender_id, rank, 0, context, arrived_at, NULL,
                coalesce(headers, '{}') || jsonb_build_object('stafette-died-in', queue), body
         FROM back WHERE spent AND dead_letter_id IS NOT NULL
     ), later AS (

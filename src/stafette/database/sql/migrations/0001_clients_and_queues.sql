@@ -20,11 +20,12 @@ CREATE TABLE stafette.brokers (
     alive_until timestamptz NOT NULL
 );
 
--- One live session per client name, across all brokers. The token tells this session from a later one.
+-- One live session per client name, across all brokers. The token tells this session from a later one,
+-- and is not to be guessed: who shows it may continue the session elsewhere.
 CREATE TABLE stafette.sessions (
     client_id integer     PRIMARY KEY REFERENCES stafette.clients ON DELETE CASCADE,
     broker_id integer     NOT NULL REFERENCES stafette.brokers ON DELETE CASCADE,
-    token     bigint      GENERATED ALWAYS AS IDENTITY,
+    token     bigint      NOT NULL,
     since     timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX sessions_by_broker ON stafette.sessions (broker_id);

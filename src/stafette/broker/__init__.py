@@ -1,0 +1,1 @@
+"""The broker: many clients, few database connections, every answer durable."""

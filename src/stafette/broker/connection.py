@@ -1,0 +1,92 @@
+"""The socket's side of a session: bytes in, frames to the node; answers out, with a bound on what is left unread."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, cast
+
+from stafette.broker.limits import GREETING_FRAME, UNREAD_BYTES
+from stafette.broker.session import Session, State
+from stafette.errors import InvalidRequest, MessageTooLarge
+from stafette.protocol.frames import FrameReader, FrameTooLarge
+from stafette.protocol.messages import Undecodable, decode_request, failure
+
+if TYPE_CHECKING:
+    from stafette.broker.node import Node
+
+# A peer that vanished without a word is found within a minute and a half.
+KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+
+
+class Connection(asyncio.Protocol):
+    """One TCP connection."""
+
+    __slots__ = ("_node", "_reader", "session", "transport")
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._reader = FrameReader(GREETING_FRAME)
+        self.session = Session(self, timeout=0.0)
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Set the socket up and start to wait for a hello."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=UNREAD_BYTES)
+        if raw := transport.get_extra_info("socket"):
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in KEEPALIVE.items():
+                if hasattr(socket, name):
+                    raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        self._node.connected(self)
+
+    def open_up(self, limit: int) -> None:
+        """Allow the frames of a session, now that we know who it is."""
+        self._reader.limit = limit
+
+    def data_received(self, data: bytes) -> None:
+        """Hand every complete request to the node."""
+        session = self.session
+        try:
+            for payload in self._reader.feed(data):
+                try:
+                    self._node.accept(session, decode_request(payload))
+                except Undecodable as error:
+                    if not error.request_id or session.state is State.NEW:
+                        self._refuse(error)
+                        return
+                    session.answer(failure(error.request_id, error))
+        except FrameTooLarge as error:
+            self._refuse(MessageTooLarge(f"{error}; send less at once"))
+            return
+        self._node.proceed(session)
+        self._node.owes(self, self._reader.partial)
+
+    def _refuse(self, error: InvalidRequest | MessageTooLarge) -> None:
+        """Say what is wrong with the stream itself, and end it."""
+        self.session.answer(failure(0, error))
+        self.close()
+
+    def write(self, data: bytes) -> None:
+        """Queue bytes for sending; those of one turn of the loop leave together."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+
+    def pause_writing(self) -> None:
+        """Cut off a client that does not read what it asked for."""
+        self._node.cut_off(self)
+
+    def close(self) -> None:
+        """Hang up after what is written has been sent."""
+        if self.transport is not None:
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Hang up at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Let the node free the name."""
+        self._node.disconnected(self)

@@ -1,0 +1,367 @@
+"""A broker node: it lets clients in, puts their requests in order, and gives each its answer.
+
+Everything here runs on one event loop and never waits: what takes time is in the engine (the database), in the parking
+(reads that wait for a message) or in a task of its own (a hello).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Coroutine
+
+from stafette.broker import secrets
+from stafette.broker.bell import Bell
+from stafette.broker.connection import Connection
+from stafette.broker.engine import Engine, Pending
+from stafette.broker.limits import BROKER_LEASE_SECONDS, GREETING_SECONDS, Limits
+from stafette.broker.operations import Operations
+from stafette.broker.parking import Parking
+from stafette.broker.session import Session, State
+from stafette.database.store import Store
+from stafette.errors import (
+    AlreadyOnline,
+    InternalError,
+    InvalidRequest,
+    NotAuthenticated,
+    Overloaded,
+    PermissionDenied,
+    ServerFull,
+    StafetteError,
+    Unavailable,
+)
+from stafette.protocol import messages as wire
+
+log = logging.getLogger(__name__)
+
+CHANGES = (
+    wire.Send, wire.Receive, wire.Lease, wire.Ack, wire.Nack, wire.Extend, wire.CreateQueue, wire.DeleteQueue,
+    wire.Purge, wire.DeleteClient,
+)  # fmt: skip
+WAITS = (wire.Receive, wire.Peek, wire.Lease)
+_LEAVING = "the broker is shutting down; nothing has happened, try another"
+
+
+class Node:
+    """One broker process's state."""
+
+    def __init__(self, store: Store, limits: Limits, *, name: str, require_secrets: bool = False) -> None:
+        self.store = store
+        self.limits = limits
+        self.name = name
+        self.broker = 0
+        self.draining = False
+        self.connections: set[Connection] = set()
+        self.sessions: dict[int, Session] = {}
+        self.refusals: dict[str, int] = {}
+        self.parking = Parking(retry=self._retry, give_up=self._give_up)
+        self.engine = Engine(connections=limits.connections, batch=limits.batch, deliver=self._deliver)
+        self.bell: Bell | None = None
+        self._operations = Operations(store)
+        self._require_secrets = require_secrets
+        self._owing: dict[Connection, float] = {}
+        self._nobody_here = asyncio.Event()
+        self._nobody_here.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listening: asyncio.Task[None] | None = None
+        self._left: list[tuple[int, int]] = []
+
+    async def join(self) -> None:
+        """Report for duty in the database."""
+        self.broker = await self.store.join_broker(self.name, seconds=BROKER_LEASE_SECONDS)
+        self.bell = Bell(self.store, self.broker, self.parking)
+        if self._listening:
+            self._listening.cancel()
+        self._listening = asyncio.create_task(self.bell.serve())
+
+    async def give_up_lost_sessions(self) -> None:
+        """Hang up on clients whose name another broker has taken in while this one was away."""
+        ours = await self.store.broker_sessions(self.broker)
+        for session in [session for session in self.sessions.values() if ours.get(session.client) != session.token]:
+            log.warning("client %s has been taken in elsewhere", session.name)
+            session.connection.abort()
+
+    # Connections
+
+    def connected(self, connection: Connection) -> None:
+        """A connection is there, and owes us a hello."""
+        self.connections.add(connection)
+        self._nobody_here.clear()
+        self._owing[connection] = time.monotonic()
+
+    def disconnected(self, connection: Connection) -> None:
+        """A connection is gone: free its name."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self._nobody_here.set()
+        self._owing.pop(connection, None)
+        session = connection.session
+        session.step(State.CLOSED)
+        if self.sessions.get(session.client) is session:
+            del self.sessions[session.client]
+            self._release(session)
+        session.backlog = None
+        if self.parking:
+            self.parking.forget(lambda pending: pending.session is session)
+
+    def owes(self, connection: Connection, something: bool) -> None:
+        """Remember since when a connection has owed us the end of a frame."""
+        if something:
+            self._owing.setdefault(connection, time.monotonic())
+        elif connection.session.state is not State.NEW:
+            self._owing.pop(connection, None)
+
+    def cut_off(self, connection: Connection) -> None:
+        """Drop a client that leaves too much unread."""
+        self._refused("slow reader")
+        connection.abort()
+
+    def drop_debtors(self) -> None:
+        """Hang up on connections that have owed us a hello or the end of a frame for too long."""
+        too_long_ago = time.monotonic() - GREETING_SECONDS
+        for connection in [owing for owing, since in self._owing.items() if since < too_long_ago]:
+            self._refused("too slow")
+            connection.abort()
+
+    def _release(self, session: Session) -> None:
+        """Take a client offline; those who leave in the same turn of the loop go together."""
+        if not self._left:
+            self._spawn(self._release_left())
+        self._left.append((session.client, session.token))
+
+    async def _release_left(self) -> None:
+        await asyncio.sleep(0)
+        left, self._left = self._left, []
+        try:
+            await self.store.release_sessions(left)
+        except StafetteError as error:  # their names come free when the broker's next session takes them
+            log.warning("could not take %d clients offline: %s", len(left), error)
+
+    # Requests
+
+    def accept(self, session: Session, request: wire.Request) -> None:
+        """Take a request on, or say at once why not."""
+        match session.state:
+            case State.OPEN if session.in_flight < self.limits.in_flight_per_client:
+                if self.engine.outstanding >= self.limits.in_flight:
+                    self._refuse(session, request, Overloaded("the broker has too much to do; try again later"))
+                elif session.mode != "full" and isinstance(request, CHANGES):
+                    self._refuse(
+                        session, request, PermissionDenied(f"client {session.name} is read-only; it may only look")
+                    )
+                elif isinstance(request, wire.Hello):
+                    self._refuse(session, request, InvalidRequest("this session has said hello already"))
+                else:
+                    self._enqueue(session, request)
+            case State.OPEN:
+                self._refuse(
+                    session, request, Overloaded("too many requests of this client are under way; read answers first")
+                )
+            case State.GREETING if session.in_flight < self.limits.in_flight_per_client:
+                self._enqueue(session, request)
+            case State.NEW if isinstance(request, wire.Hello):
+                session.step(State.GREETING)
+                self._spawn(self._greet(session, request))
+            case State.NEW:
+                self._refuse(session, request, NotAuthenticated("say hello first"))
+                session.connection.close()
+            case State.LEAVING:
+                self._refuse(session, request, Unavailable(_LEAVING))
+            case _:
+                self._refuse(session, request, Overloaded("wait for the welcome"))
+
+    def _enqueue(self, session: Session, request: wire.Request) -> None:
+        if session.backlog is None:
+            session.backlog = deque()
+        session.in_flight += 1
+        session.backlog.append(request)
+
+    def _refuse(self, session: Session, request: wire.Request, error: StafetteError) -> None:
+        self._refused(type(error).__name__)
+        session.answer(wire.failure(request.id, error))
+
+    def _refused(self, why: str) -> None:
+        self.refusals[why] = self.refusals.get(why, 0) + 1
+
+    def proceed(self, session: Session) -> None:
+        """Give the engine the session's next run, unless one is under way: consecutive requests that combine."""
+        backlog = session.backlog
+        while backlog and not session.under_way and session.state in (State.OPEN, State.LEAVING):
+            first = backlog.popleft()
+            if isinstance(first, wire.Echo):
+                session.in_flight -= 1
+                session.answer(wire.Echoed(first.id, first.payload))
+                continue
+            now = time.monotonic()
+            operation = self._operations.of(first)
+            run = [Pending(session, first, now)]
+            while (
+                backlog
+                and len(run) < self.limits.batch
+                and self._operations.of(backlog[0]) is operation
+                and operation.combines(first, backlog[0])
+            ):
+                run.append(Pending(session, backlog.popleft(), now))
+            session.under_way = len(run)
+            self.engine.submit(operation, run)
+
+    def _deliver(self, pending: Pending, answer: wire.Answer) -> None:
+        """Answer a request; a read that found nothing and may wait is parked instead."""
+        session, request = pending.session, pending.request
+        tried_before = pending.until > 0
+        if isinstance(answer, wire.Sent):
+            self._announce(request)
+        if not (
+            isinstance(request, WAITS) and request.wait and _found_nothing(answer) and self._park(pending, request)
+        ):
+            session.in_flight -= 1
+            session.answer(answer)
+            if (
+                isinstance(request, wire.DeleteClient)
+                and request.client == session.name
+                and isinstance(answer, wire.Done)
+            ):
+                session.connection.close()
+        if not tried_before:
+            session.under_way -= 1
+            if not session.under_way:
+                self.proceed(session)
+
+    def _announce(self, request: wire.Request) -> None:
+        """Tell whoever waits for what has just been sent."""
+        assert isinstance(request, wire.Send)
+        for draft in request.drafts:
+            for queue in draft.queues:
+                self.arrived(queue, receiver=queue[1:] if queue.startswith("@") else draft.receiver)
+
+    def arrived(self, queue: str, *, messages: int = 1, receiver: str | None = None) -> None:
+        """There is something new in a queue: for one receiver, or for anyone."""
+        if self.parking:
+            self.parking.wake(queue, messages=messages, receiver=receiver)
+        if self.bell:
+            self.bell.sent(queue)
+
+    def _park(self, pending: Pending, request: wire.Receive | wire.Peek | wire.Lease) -> bool:
+        """Let a read wait; False when it has waited long enough or nobody is waiting for it."""
+        now = asyncio.get_running_loop().time()
+        if not pending.until:
+            pending.until = now + (request.wait or 0.0)
+        if pending.until <= now or pending.session.state is not State.OPEN:
+            return False
+        self.parking.park(pending, request.selection.queue)
+        if self.bell:
+            self.bell.parked(request.selection.queue)
+        return True
+
+    def _retry(self, pending: Pending) -> None:
+        self.engine.submit(self._operations.of(pending.request), [pending])
+
+    def _give_up(self, pending: Pending) -> None:
+        """The read's time is up, or the broker's: it gets the answer that there is nothing."""
+        nothing = wire.Leases if isinstance(pending.request, wire.Lease) else wire.Messages
+        pending.session.in_flight -= 1
+        pending.session.answer(nothing(pending.request.id, []))
+
+    # Hellos
+
+    async def _greet(self, session: Session, hello: wire.Hello) -> None:
+        try:
+            welcome = await self._welcome(session, hello)
+        except StafetteError as error:
+            self._refuse(session, hello, error)
+            session.connection.close()
+        except Exception:
+            log.exception("a hello failed")
+            self._refuse(session, hello, InternalError("the broker failed; its log says why"))
+            session.connection.close()
+        else:
+            session.answer(welcome)
+            self.proceed(session)
+
+    async def _welcome(self, session: Session, hello: wire.Hello) -> wire.Welcome:
+        if hello.version != wire.VERSION:
+            raise InvalidRequest(f"this broker speaks version {wire.VERSION} of the protocol, not {hello.version}")
+        if self.draining:
+            raise Unavailable(_LEAVING)
+        if len(self.sessions) >= self.limits.clients:
+            raise ServerFull(f"the broker serves its limit of {self.limits.clients} clients; try another, or later")
+        if self._require_secrets and hello.secret is None:
+            raise NotAuthenticated("this broker wants a secret; connect with one")
+        loop = asyncio.get_running_loop()
+        secret = hello.secret and await loop.run_in_executor(None, secrets.hashed, hello.secret)
+        identity = await self.store.register(hello.name, mode=hello.mode, secret=secret or None)
+        if identity.secret != (secret or None):  # it was registered before
+            await self._authenticate(identity.secret, hello)
+        [token] = await self.store.take_sessions(
+            [identity.id], self.broker, resumed=[hello.resume] if hello.resume else []
+        )
+        if token is None:
+            raise AlreadyOnline(f"client {hello.name} has a live session; end that one first")
+        session.client, session.token, session.name = identity.id, token, identity.name
+        session.mode = "full" if identity.mode == hello.mode == "full" else "read-only"
+        session.timeout = hello.timeout
+        if older := self.sessions.pop(identity.id, None):
+            older.connection.abort()  # it has been continued here
+        if session.state is not State.GREETING or len(self.sessions) >= self.limits.clients:
+            self._release(session)  # it hung up meanwhile, or others were faster
+            raise ServerFull(f"the broker serves its limit of {self.limits.clients} clients; try another, or later")
+        self.sessions[identity.id] = session
+        session.step(State.OPEN)
+        session.connection.open_up(self.limits.frame)
+        return wire.Welcome(
+            hello.id,
+            version=wire.VERSION,
+            client=identity.id,
+            mode=session.mode,
+            broker=self.name,
+            session=token,
+            max_frame=self.limits.frame,
+            max_in_flight=self.limits.in_flight_per_client,
+        )
+
+    async def _authenticate(self, stored: str | None, hello: wire.Hello) -> None:
+        if stored is None:
+            raise NotAuthenticated(f"client {hello.name} has no secret; connect without one")
+        loop = asyncio.get_running_loop()
+        if hello.secret is None or not await loop.run_in_executor(None, secrets.matches, hello.secret, stored):
+            raise NotAuthenticated(f"client {hello.name} has another secret; connect with that")
+
+    # The end
+
+    async def drain(self) -> None:
+        """Answer what was accepted, refuse what comes after, and say goodbye."""
+        self.draining = True
+        self.parking.close()
+        for session in list(self.sessions.values()):
+            session.step(State.LEAVING)
+            session.answer(wire.Goodbye(0, _LEAVING))
+        while any(session.in_flight for session in self.sessions.values()):
+            await self.engine.drained()
+            await asyncio.sleep(0)
+
+    async def everybody_gone(self) -> None:
+        """Wait until no connection is left."""
+        await self._nobody_here.wait()
+
+    async def leave(self) -> None:
+        """Sign off in the database; every session ends with this."""
+        for connection in list(self.connections):
+            connection.close()
+        if self._listening:
+            self._listening.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self.store.leave_broker(self.broker)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _found_nothing(answer: wire.Answer) -> bool:
+    return (isinstance(answer, wire.Messages) and not answer.messages) or (
+        isinstance(answer, wire.Leases) and not answer.leases
+    )

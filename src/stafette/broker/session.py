@@ -1,0 +1,86 @@
+"""A session: one client on one connection, from its hello to its last answer.
+
+::
+
+    NEW ──hello──▶ GREETING ──welcome──▶ OPEN ──drain or goodbye──▶ LEAVING
+     │                │                   │                           │
+     └────────────────┴──── closed ───────┴───────────────────────────┘
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from stafette.model import Mode
+from stafette.protocol.messages import Answer, Request, encode
+
+if TYPE_CHECKING:
+    from stafette.broker.connection import Connection
+
+HEADER_BYTES = 4
+
+
+class State(Enum):
+    """Where a session is in its life."""
+
+    NEW = auto()
+    GREETING = auto()
+    OPEN = auto()
+    LEAVING = auto()
+    CLOSED = auto()
+
+
+# What may follow what; an illegal step is a failed look-up.
+STEPS: dict[State, frozenset[State]] = {
+    State.NEW: frozenset({State.GREETING, State.LEAVING, State.CLOSED}),
+    State.GREETING: frozenset({State.NEW, State.OPEN, State.LEAVING, State.CLOSED}),
+    State.OPEN: frozenset({State.LEAVING, State.CLOSED}),
+    State.LEAVING: frozenset({State.CLOSED}),
+    State.CLOSED: frozenset(),
+}
+
+
+class Session:
+    """What the broker knows of one connection's client. Kept small: thousands of them are idle."""
+
+    __slots__ = (
+        "backlog",
+        "client",
+        "connection",
+        "in_flight",
+        "mode",
+        "name",
+        "state",
+        "timeout",
+        "token",
+        "under_way",
+    )
+
+    def __init__(self, connection: Connection, timeout: float) -> None:
+        self.connection = connection
+        self.state = State.NEW
+        self.timeout = timeout
+        self.client = 0
+        self.token = 0
+        self.name = ""
+        self.mode: Mode = "read-only"
+        self.backlog: deque[Request] | None = None
+        """Requests that wait for an earlier one of this session."""
+        self.under_way = 0
+        """Requests of the run that the engine has; further ones wait in the backlog."""
+        self.in_flight = 0
+        """Requests accepted and not yet answered."""
+
+    def step(self, state: State) -> None:
+        """Go on to another state."""
+        if state not in STEPS[self.state]:
+            raise AssertionError(f"a session cannot go from {self.state} to {state}")
+        self.state = state
+
+    def answer(self, answer: Answer) -> None:
+        """Send an answer, if there is still somebody to read it."""
+        if self.state is not State.CLOSED:
+            payload = encode(answer)
+            self.connection.write(len(payload).to_bytes(HEADER_BYTES, "big") + payload)

@@ -1,0 +1,20 @@
+"""Remove messages that nobody read within their time to live. They are invisible already; this is for the space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stafette.broker.upkeep import ROWS_AT_A_TIME
+
+if TYPE_CHECKING:
+    from stafette.broker.node import Node
+
+
+class DropExpired:
+    """Nobody waits for it, so there is time."""
+
+    seconds = 5.0
+
+    async def round(self, node: Node) -> bool:
+        """Drop a thousand at most."""
+        return await node.store.drop_expired(limit=ROWS_AT_A_TIME) >= ROWS_AT_A_TIME

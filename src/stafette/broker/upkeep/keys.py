@@ -1,0 +1,20 @@
+"""Forget idempotency keys whose time is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stafette.broker.upkeep import ROWS_AT_A_TIME
+
+if TYPE_CHECKING:
+    from stafette.broker.node import Node
+
+
+class ForgetKeys:
+    """Keys live for a day; a minute more does no harm."""
+
+    seconds = 60.0
+
+    async def round(self, node: Node) -> bool:
+        """Forget a thousand at most."""
+        return await node.store.forget_keys(limit=ROWS_AT_A_TIME) >= ROWS_AT_A_TIME

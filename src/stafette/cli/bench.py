@@ -1,0 +1,66 @@
+"""`stafette bench`: how fast is it here?"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from stafette import load
+from stafette.cli.output import Json, show_record
+from stafette.errors import InvalidRequest
+
+
+def bench(
+    url: Annotated[str, typer.Option("--url", help="Brokers to put the load on.")] = "stafette://127.0.0.1:7470",
+    clients: Annotated[int, typer.Option("--clients", min=1)] = 64,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1)] = 10.0,
+    size: Annotated[int, typer.Option("--size", min=0, help="Bytes in each message.")] = 200,
+    queues: Annotated[int, typer.Option("--queues", min=1)] = 20,
+    mix: Annotated[str, typer.Option("--mix", help=f"Shares of {', '.join(load.OPERATIONS)}.")] = "send:1,receive:1",
+    rate: Annotated[float | None, typer.Option("--rate", min=0.1, help="Open loop: requests per second.")] = None,
+    echo: Annotated[bool, typer.Option("--echo", help="Only through the broker, without the database.")] = False,
+    processes: Annotated[int, typer.Option("--processes", min=1, help="Of the load generator.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Measure throughput and response time with the public client, closed loop unless --rate is given.
+
+    Example: stafette bench --clients 64 --seconds 10 --mix send:1,receive:1 --json
+    """
+    work = load.Load(
+        url,
+        clients=clients,
+        seconds=seconds,
+        size=size,
+        queues=queues,
+        mix={"echo": 1.0} if echo else _shares(mix),
+        rate=rate,
+        processes=min(processes, clients),
+    )
+
+    def report(answered: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{answered:,} requests answered ", end="", file=sys.stderr, flush=True)
+
+    tally = load.run(work, report)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    show_record(
+        {name: round(value, 3) if isinstance(value, float) else value for name, value in tally.summary(work).items()},
+        as_json=as_json,
+    )
+
+
+def _shares(mix: str) -> dict[str, float]:
+    """Read ``send:1,receive:1``."""
+    shares: dict[str, float] = {}
+    for part in mix.split(","):
+        name, _, weight = part.partition(":")
+        try:
+            shares[name] = float(weight or 1)
+        except ValueError as error:
+            raise InvalidRequest(f"--mix: {weight!r} is not a number; write for example send:1,receive:1") from error
+        if name not in load.OPERATIONS or shares[name] <= 0:
+            raise InvalidRequest(f"--mix: {part!r} is not a positive share of {', '.join(load.OPERATIONS)}")
+    return shares

@@ -1,0 +1,62 @@
+"""A lease in the hands of a client."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from stafette.model import Message
+
+if TYPE_CHECKING:
+    from stafette.client.aio import Client
+
+
+class Lease:
+    """A message that is yours for a while. Acknowledge it when it is done, or give it back."""
+
+    def __init__(self, client: Client, message: Message, token: int) -> None:
+        self._client = client
+        self._token = token
+        self._ended = False
+        self.message = message
+
+    async def ack(self) -> None:
+        """Be done with the message."""
+        await self._client.ack(self.message.id, self._token)
+        self._ended = True
+
+    async def nack(self, delay: float | None = None) -> None:
+        """Give the message back, to be ready after so many seconds."""
+        await self._client.nack(self.message.id, self._token, delay=delay)
+        self._ended = True
+
+    async def extend(self, seconds: float) -> None:
+        """Keep the message for so many seconds from now."""
+        await self._client.extend(self.message.id, self._token, seconds)
+
+    async def end(self, *, success: bool) -> None:
+        """Acknowledge or give back, unless that has been done."""
+        if not self._ended:
+            await (self.ack() if success else self.nack())
+
+
+class Leasing:
+    """What `lease()` returns: await it, or enter it. Either way it gives a Lease, or None when nothing came."""
+
+    def __init__(self, take: Callable[[], Awaitable[Lease | None]]) -> None:
+        self._take = take
+        self._lease: Lease | None = None
+
+    def __await__(self) -> Generator[object, None, Lease | None]:
+        return self._take().__await__()
+
+    async def __aenter__(self) -> Lease | None:
+        self._lease = await self._take()
+        return self._lease
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lease is not None:
+            await self._lease.end(success=kind is None)
