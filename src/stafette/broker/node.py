@@ -218,11 +218,8 @@ class Node:
         ):
             session.in_flight -= 1
             session.answer(answer)
-            if (
-                isinstance(request, wire.DeleteClient)
-                and request.client == session.name
-                and isinstance(answer, wire.Done)
-            ):
+            if _ends_session(session, request, answer):
+                self.sessions.pop(session.client, None)
                 session.connection.close()
         if not tried_before:
             session.under_way -= 1
@@ -359,6 +356,14 @@ class Node:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _ends_session(session: Session, request: wire.Request, answer: wire.Answer) -> bool:
+    """Whether the client has left, or has deleted itself."""
+    leaves = isinstance(request, wire.Bye) or (
+        isinstance(request, wire.DeleteClient) and request.client == session.name
+    )
+    return leaves and isinstance(answer, wire.Done)
 
 
 def _found_nothing(answer: wire.Answer) -> bool:

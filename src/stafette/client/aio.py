@@ -8,6 +8,7 @@ Unavailable, because only its caller can know whether to repeat it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import secrets
 import time
@@ -35,6 +36,9 @@ from stafette.protocol import messages as wire
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between attempts to find a broker: doubling, with some chance in it so that clients do not come in step."""
+
+BYE_SECONDS = 2.0
+"""How long leaving may take before we just hang up."""
 
 Body = bytes | bytearray | memoryview | str
 Answer = TypeVar("Answer", bound=wire.Frame)
@@ -80,10 +84,14 @@ class Client:
         raise error
 
     async def close(self) -> None:
-        """Hang up; the name is free at once."""
+        """Hang up; the name is free when this returns."""
         self._closed = True
-        if self._link is not None:
-            self._link.close()
+        link, self._link = self._link, None
+        if link is not None and link.usable:
+            with contextlib.suppress(StafetteError):
+                await link.ask(wire.Bye(0), self._now() + min(self._timeout, BYE_SECONDS))
+        if link is not None:
+            link.close()
 
     async def __aenter__(self) -> Client:
         return self
