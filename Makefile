@@ -24,10 +24,8 @@ $(READY): pyproject.toml requirements.lock | $(BIN)/uv
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
 
-demo: $(READY) ## start the embedded database in .demo/, send and receive a message, stop
-	@$(BIN)/stafette db start --data .demo > .demo.url
-	@$(BIN)/python examples/transactional_send.py "$$(cat .demo.url)"; status=$$?; rm .demo.url; \
-	  $(BIN)/stafette db stop --data .demo; exit $$status
+demo: $(READY) ## start everything in .demo/, pass some messages, measure for a moment, stop
+	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
 
 test: $(READY) ## run every test, on a real PostgreSQL
 	@$(BIN)/python -m pytest
@@ -47,6 +45,7 @@ format: $(READY) ## let ruff put the code in order
 
 bench: $(READY) ## measure, on this machine, as ratios within one run
 	@$(BIN)/python -m bench.database
+	@$(BIN)/python -m bench.broker
 
 lock: | $(BIN)/uv ## choose the newest versions that fit pyproject.toml and write them down with hashes
 	@$(BIN)/uv pip compile --quiet --universal --all-extras --generate-hashes --no-emit-index-url --no-header \

@@ -58,11 +58,13 @@ class Bell:
         while True:
             try:
                 await duty()  # type: ignore[operator]
-            except StafetteError as error:
-                log.warning("bell: %s", error)
+            except Exception as error:  # the bell goes on whatever happens, like upkeep
+                log.warning("bell: %s", error, exc_info=not isinstance(error, StafetteError))
                 await asyncio.sleep(1.0)
 
     async def _listen(self) -> None:
+        self._wished = set()  # whatever broke the last connection may have emptied the table of wishes too
+        self._wish_due.set()
         self._look_due.set()
         await self._store.listen({"stafette_parked": self._hear_wish, f"stafette_bell_{self._broker}": self._hear_ring})
 
@@ -77,6 +79,8 @@ class Bell:
         await self._wish_due.wait()
         self._wish_due.clear()
         wished = self._parking.queues | self._wished
+        if not wished:
+            return
         await self._store.park(self._broker, sorted(wished))
         new, self._wished = wished - self._wished, wished
         self._parking.wake_all(new)

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from stafette.broker.figures import Figures
 from stafette.broker.operations import Operation, Outcome
 from stafette.broker.session import Session, State
 from stafette.errors import InternalError, RequestTimeout, StafetteError
@@ -41,7 +42,9 @@ class Pending:
 class Engine:
     """Gathers runs by operation and sends them to the database in batches."""
 
-    def __init__(self, *, connections: int, batch: int, deliver: Callable[[Pending, Answer], None]) -> None:
+    def __init__(
+        self, *, connections: int, batch: int, deliver: Callable[[Pending, Answer], None], figures: Figures
+    ) -> None:
         self._free = connections
         self._batch = batch
         self._deliver = deliver
@@ -52,14 +55,17 @@ class Engine:
         self._outstanding = 0
         self._nothing_outstanding = asyncio.Event()
         self._nothing_outstanding.set()
-        self.batches = 0
-        self.requests = 0
-        self.database_seconds = 0.0
+        self._figures = figures
 
     @property
     def outstanding(self) -> int:
         """Requests taken on and not yet answered."""
         return self._outstanding
+
+    @property
+    def batches(self) -> int:
+        """Calls of the database so far."""
+        return sum(self._figures.batch_requests.counts)
 
     def submit(self, operation: Operation, run: list[Pending]) -> None:
         """Take on a run; it goes with whatever else arrives in this turn of the loop."""
@@ -97,7 +103,10 @@ class Engine:
         batch: list[Pending] = []
         now = time.monotonic()
         while runs and len(batch) < room:
-            for pending in runs.popleft()[1]:
+            run = runs.popleft()[1]
+            if not run[0].until:
+                self._figures.queue_seconds.add(now - run[0].accepted_at, len(run))
+            for pending in run:
                 if operation.hands_out and pending.session.state is State.CLOSED:
                     self._answer(pending, RequestTimeout(_NOT_STARTED))  # nobody is there to be given a message
                 elif now - pending.accepted_at > pending.session.timeout and not pending.until:
@@ -116,9 +125,8 @@ class Engine:
         except Exception:
             log.exception("%s failed", operation)
             outcomes = [InternalError("the broker failed; its log says why")] * len(batch)
-        self.database_seconds += time.perf_counter() - started
-        self.batches += 1
-        self.requests += len(batch)
+        self._figures.database_seconds.add(time.perf_counter() - started)
+        self._figures.batch_requests.add(len(batch))
         self._free += 1
         self._dispatch()  # before the answers go out: the database need not wait for that
         for pending, outcome in zip(batch, outcomes, strict=True):

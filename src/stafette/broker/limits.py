@@ -11,10 +11,13 @@ GREETING_FRAME = 16 * KIBIBYTE
 """The largest frame before a hello: names and secrets are short, and nobody is trusted yet."""
 
 GREETING_SECONDS = 10.0
-"""How long a connection may take to say hello, and how long the rest of a begun frame may take to arrive."""
+"""How long a connection may take to say hello, the rest of a begun frame to arrive, and a client to read on."""
 
 UNREAD_BYTES = 8 * MEBIBYTE
-"""How much a client may leave unread before it is cut off."""
+"""How much a client may leave unread before no more requests are taken from it."""
+
+FAIR_READ = MEBIBYTE
+"""How much of that it must read in GREETING_SECONDS, or it is cut off."""
 
 BROKER_LEASE_SECONDS = 10.0
 """How long the names of a crashed broker's clients stay taken. It renews three times as often."""

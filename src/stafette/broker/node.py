@@ -16,9 +16,10 @@ from stafette.broker import secrets
 from stafette.broker.bell import Bell
 from stafette.broker.connection import Connection
 from stafette.broker.engine import Engine, Pending
+from stafette.broker.figures import Figures
 from stafette.broker.limits import BROKER_LEASE_SECONDS, GREETING_SECONDS, Limits
 from stafette.broker.operations import Operations
-from stafette.broker.parking import Parking
+from stafette.broker.parking import ANYWHERE, Parking
 from stafette.broker.session import Session, State
 from stafette.database.store import Store
 from stafette.errors import (
@@ -56,11 +57,15 @@ class Node:
         self.connections: set[Connection] = set()
         self.sessions: dict[int, Session] = {}
         self.refusals: dict[str, int] = {}
+        self.figures = Figures()
         self.parking = Parking(retry=self._retry, give_up=self._give_up)
-        self.engine = Engine(connections=limits.connections, batch=limits.batch, deliver=self._deliver)
+        self.engine = Engine(
+            connections=limits.connections, batch=limits.batch, deliver=self._deliver, figures=self.figures
+        )
         self.bell: Bell | None = None
         self._operations = Operations(store)
         self._require_secrets = require_secrets
+        self._held = 0
         self._owing: dict[Connection, float] = {}
         self._nobody_here = asyncio.Event()
         self._nobody_here.set()
@@ -102,28 +107,29 @@ class Node:
         if self.sessions.get(session.client) is session:
             del self.sessions[session.client]
             self._release(session)
+        self._held -= len(session.backlog or ())
         session.backlog = None
-        if self.parking:
-            self.parking.forget(lambda pending: pending.session is session)
+        self.parking.forget(session)
 
-    def owes(self, connection: Connection, something: bool) -> None:
-        """Remember since when a connection has owed us the end of a frame."""
+    def owes(self, connection: Connection, something: bool, *, anew: bool) -> None:
+        """Remember since when a connection has owed us a hello, the end of a frame, or the reading of its answers."""
         if something:
-            self._owing.setdefault(connection, time.monotonic())
-        elif connection.session.state is not State.NEW:
-            self._owing.pop(connection, None)
-
-    def cut_off(self, connection: Connection) -> None:
-        """Drop a client that leaves too much unread."""
-        self._refused("slow reader")
-        connection.abort()
+            if anew:
+                self._owing[connection] = time.monotonic()
+            else:
+                self._owing.setdefault(connection, time.monotonic())
+        elif connection in self._owing and connection.session.state in (State.GREETING, State.OPEN):
+            del self._owing[connection]
 
     def drop_debtors(self) -> None:
-        """Hang up on connections that have owed us a hello or the end of a frame for too long."""
-        too_long_ago = time.monotonic() - GREETING_SECONDS
-        for connection in [owing for owing, since in self._owing.items() if since < too_long_ago]:
-            self._refused("too slow")
-            connection.abort()
+        """Hang up on connections that have owed us something for too long."""
+        now = time.monotonic()
+        for connection in [owing for owing, since in self._owing.items() if since < now - GREETING_SECONDS]:
+            if connection.keeps_up():
+                self._owing[connection] = now
+            else:
+                self._refused("slow reader" if connection.clogged else "too slow")
+                connection.abort()
 
     def _release(self, session: Session) -> None:
         """Take a client offline; those who leave in the same turn of the loop go together."""
@@ -145,7 +151,7 @@ class Node:
         """Take a request on, or say at once why not."""
         match session.state:
             case State.OPEN if session.in_flight < self.limits.in_flight_per_client:
-                if self.engine.outstanding >= self.limits.in_flight:
+                if self.engine.outstanding + self._held >= self.limits.in_flight:
                     self._refuse(session, request, Overloaded("the broker has too much to do; try again later"))
                 elif session.mode != "full" and isinstance(request, CHANGES):
                     self._refuse(
@@ -160,13 +166,19 @@ class Node:
                     session, request, Overloaded("too many requests of this client are under way; read answers first")
                 )
             case State.GREETING if session.in_flight < self.limits.in_flight_per_client:
-                self._enqueue(session, request)
+                self._enqueue(session, request)  # looked at when we know who it is
             case State.NEW if isinstance(request, wire.Hello):
                 session.step(State.GREETING)
                 self._spawn(self._greet(session, request))
             case State.NEW:
                 self._refuse(session, request, NotAuthenticated("say hello first"))
+                session.step(State.LEAVING)
                 session.connection.close()
+            case State.LEAVING if self.draining and isinstance(request, wire.Bye):
+                self._enqueue(session, request)
+            case State.LEAVING if self.draining:
+                self._refused("Goodbye")
+                session.answer(wire.Goodbye(request.id, _LEAVING))
             case State.LEAVING:
                 self._refuse(session, request, Unavailable(_LEAVING))
             case _:
@@ -176,6 +188,7 @@ class Node:
         if session.backlog is None:
             session.backlog = deque()
         session.in_flight += 1
+        self._held += 1
         session.backlog.append(request)
 
     def _refuse(self, session: Session, request: wire.Request, error: StafetteError) -> None:
@@ -187,12 +200,19 @@ class Node:
 
     def proceed(self, session: Session) -> None:
         """Give the engine the session's next run, unless one is under way: consecutive requests that combine."""
+        if session.connection.clogged and session.state is State.OPEN:
+            return
         backlog = session.backlog
         while backlog and not session.under_way and session.state in (State.OPEN, State.LEAVING):
             first = backlog.popleft()
             if isinstance(first, wire.Echo):
-                session.in_flight -= 1
-                session.answer(wire.Echoed(first.id, first.payload))
+                self._held -= 1
+                self._settle(session, first, wire.Echoed(first.id, first.payload))
+                continue
+            if isinstance(first, wire.Cancel):
+                self._held -= 1
+                self.parking.cancel(session, first.request)
+                self._settle(session, first, wire.Done(first.id))
                 continue
             now = time.monotonic()
             operation = self._operations.of(first)
@@ -204,7 +224,11 @@ class Node:
                 and operation.combines(first, backlog[0])
             ):
                 run.append(Pending(session, backlog.popleft(), now))
+            self._held -= len(run)
             session.under_way = len(run)
+            for pending in run if isinstance(first, WAITS) else ():
+                if isinstance(pending.request, WAITS) and pending.request.wait:
+                    self.parking.trying(pending)
             self.engine.submit(operation, run)
 
     def _deliver(self, pending: Pending, answer: wire.Answer) -> None:
@@ -212,41 +236,65 @@ class Node:
         session, request = pending.session, pending.request
         tried_before = pending.until > 0
         if isinstance(answer, wire.Sent):
-            self._announce(request)
-        if not (
-            isinstance(request, WAITS) and request.wait and _found_nothing(answer) and self._park(pending, request)
-        ):
-            session.in_flight -= 1
-            session.answer(answer)
+            self._announce(session, request)
+        missed = isinstance(request, WAITS) and bool(request.wait) and self.parking.tried(pending)
+        if isinstance(request, WAITS) and request.wait and _found_nothing(answer):
+            parked = self._park(pending, request, again=missed)
+            if self.draining:
+                answer = wire.Goodbye(request.id, _LEAVING)
+        else:
+            parked = False
+        if not parked:
+            if tried_before:
+                self.parking.settled(pending)
+                if session.state is State.CLOSED and isinstance(request, WAITS):
+                    self.parking.wake_all([request.selection.queue or ANYWHERE])  # others may have what woke it
+            self._settle(session, request, answer)
             if _ends_session(session, request, answer):
-                self.sessions.pop(session.client, None)
-                session.connection.close()
+                self._end(session)
         if not tried_before:
             session.under_way -= 1
             if not session.under_way:
                 self.proceed(session)
 
-    def _announce(self, request: wire.Request) -> None:
+    def _end(self, session: Session) -> None:
+        """The client has left: what it asked for after that is not done."""
+        if self.sessions.get(session.client) is session:
+            del self.sessions[session.client]
+        if session.state is State.OPEN:
+            session.step(State.LEAVING)
+        backlog, session.backlog = session.backlog or (), None
+        self._held -= len(backlog)
+        for request in backlog:
+            self._refuse(session, request, NotAuthenticated("this session has ended; say hello again"))
+        session.connection.close()
+
+    def _announce(self, session: Session, request: wire.Request) -> None:
         """Tell whoever waits for what has just been sent."""
         assert isinstance(request, wire.Send)
         for draft in request.drafts:
             for queue in draft.queues:
-                self.arrived(queue, receiver=queue[1:] if queue.startswith("@") else draft.receiver)
+                receiver = queue[1:] if queue.startswith("@") else draft.receiver
+                self.parking.wake(queue, sender=session.name, receiver=receiver, context=draft.context)
+                if self.bell:
+                    self.bell.sent(queue)
 
-    def arrived(self, queue: str, *, messages: int = 1, receiver: str | None = None) -> None:
-        """There is something new in a queue: for one receiver, or for anyone."""
-        if self.parking:
-            self.parking.wake(queue, messages=messages, receiver=receiver)
+    def arrived(self, queue: str) -> None:
+        """There is something new in a queue, we do not know for whom."""
+        self.parking.wake_all([queue])
         if self.bell:
             self.bell.sent(queue)
 
-    def _park(self, pending: Pending, request: wire.Receive | wire.Peek | wire.Lease) -> bool:
+    def _park(self, pending: Pending, request: wire.Receive | wire.Peek | wire.Lease, *, again: bool) -> bool:
         """Let a read wait; False when it has waited long enough or nobody is waiting for it."""
         now = asyncio.get_running_loop().time()
         if not pending.until:
             pending.until = now + (request.wait or 0.0)
         if pending.until <= now or pending.session.state is not State.OPEN:
             return False
+        if again:
+            self.parking.try_again(pending)
+            return True
         self.parking.park(pending, request.selection.queue)
         if self.bell:
             self.bell.parked(request.selection.queue)
@@ -256,10 +304,16 @@ class Node:
         self.engine.submit(self._operations.of(pending.request), [pending])
 
     def _give_up(self, pending: Pending) -> None:
-        """The read's time is up, or the broker's: it gets the answer that there is nothing."""
+        """The read's time is up: there is nothing. Or the broker's is: another may have it wait on."""
         nothing = wire.Leases if isinstance(pending.request, wire.Lease) else wire.Messages
-        pending.session.in_flight -= 1
-        pending.session.answer(nothing(pending.request.id, []))
+        answer = wire.Goodbye(pending.request.id, _LEAVING) if self.draining else nothing(pending.request.id, [])
+        self._settle(pending.session, pending.request, answer)
+
+    def _settle(self, session: Session, request: wire.Request, answer: wire.Answer) -> None:
+        """Give a request that was taken on its answer."""
+        session.in_flight -= 1
+        self.figures.answer(request, answer)
+        session.answer(answer)
 
     # Hellos
 
@@ -275,16 +329,22 @@ class Node:
             session.connection.close()
         else:
             session.answer(welcome)
+            waited, session.backlog, session.in_flight = session.backlog or (), None, 0
+            self._held -= len(waited)
+            for request in waited:
+                self.accept(session, request)
             self.proceed(session)
 
     async def _welcome(self, session: Session, hello: wire.Hello) -> wire.Welcome:
         if hello.version != wire.VERSION:
             raise InvalidRequest(f"this broker speaks version {wire.VERSION} of the protocol, not {hello.version}")
+        if hello.timeout <= 0:
+            raise InvalidRequest(f"timeout {hello.timeout:g} is not positive; it is a number of seconds")
         if self.draining:
             raise Unavailable(_LEAVING)
         if len(self.sessions) >= self.limits.clients:
             raise ServerFull(f"the broker serves its limit of {self.limits.clients} clients; try another, or later")
-        if self._require_secrets and hello.secret is None:
+        if self._require_secrets and not hello.secret:
             raise NotAuthenticated("this broker wants a secret; connect with one")
         loop = asyncio.get_running_loop()
         secret = hello.secret and await loop.run_in_executor(None, secrets.hashed, hello.secret)
@@ -304,6 +364,9 @@ class Node:
         if session.state is not State.GREETING or len(self.sessions) >= self.limits.clients:
             self._release(session)  # it hung up meanwhile, or others were faster
             raise ServerFull(f"the broker serves its limit of {self.limits.clients} clients; try another, or later")
+        if self.draining:
+            self._release(session)
+            raise Unavailable(_LEAVING)
         self.sessions[identity.id] = session
         session.step(State.OPEN)
         session.connection.open_up(self.limits.frame)
@@ -334,6 +397,7 @@ class Node:
         for session in list(self.sessions.values()):
             session.step(State.LEAVING)
             session.answer(wire.Goodbye(0, _LEAVING))
+            self.proceed(session)  # also what was held back because the client reads slowly
         while any(session.in_flight for session in self.sessions.values()):
             await self.engine.drained()
             await asyncio.sleep(0)
@@ -350,7 +414,10 @@ class Node:
             self._listening.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        await self.store.leave_broker(self.broker)
+        try:
+            await self.store.leave_broker(self.broker)
+        except StafetteError as error:
+            log.warning("could not sign off, the lease will run out instead: %s", error)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

@@ -1,24 +1,20 @@
-"""One broker process: a node that listens on a port until it is told to stop.
-
-Several processes may share the port (SO_REUSEPORT): the kernel deals new connections out to them.
-"""
+"""One broker process: a node that listens on a port until it is told to stop."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import ipaddress
-import logging
 import os
-import signal
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from stafette.broker.connection import Connection
 from stafette.broker.limits import Limits
+from stafette.broker.listening import bind
 from stafette.broker.node import Node
 from stafette.broker.upkeep import Service, serve
 from stafette.broker.upkeep.debtors import DropDebtors
@@ -28,9 +24,7 @@ from stafette.broker.upkeep.heartbeat import Heartbeat
 from stafette.broker.upkeep.keys import ForgetKeys
 from stafette.broker.upkeep.leases import ExpireLeases
 from stafette.database.store import Store
-from stafette.errors import InvalidRequest, Unavailable
-
-log = logging.getLogger(__name__)
+from stafette.errors import InvalidRequest
 
 BACKLOG = 4096
 """Connections the kernel may keep for us while we are busy: thousands of clients come back at once after a failure."""
@@ -41,7 +35,7 @@ FAREWELL_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class BrokerSettings:
-    """How to run one broker process."""
+    """How to run a broker."""
 
     database: str
     host: str = "127.0.0.1"
@@ -51,16 +45,21 @@ class BrokerSettings:
     insecure: bool = False
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    metrics_port: int | None = None
+    """Where to serve figures for Prometheus: of the first worker, the others count up; 0 for any free port."""
+    data: Path | None = None
+    """The folder in which `stafette broker ctl` looks for this broker."""
 
     def check(self) -> None:
-        """Refuse to serve strangers without TLS, unless told to."""
+        """Refuse to serve strangers without TLS and secrets, unless told to."""
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise InvalidRequest("TLS needs both a certificate and its key; give --tls-certificate and --tls-key")
         if not self.local and self.tls_certificate is None and not self.insecure:
             raise InvalidRequest(
-                f"{self.host} can be reached from other machines; give --tls-certificate and --tls-key,"
-                " or accept unprotected connections with --insecure"
+                f"{self.host or 'the empty host'} can be reached from other machines;"
+                " give --tls-certificate and --tls-key, or accept unprotected connections with --insecure"
             )
+        self.tls()
 
     @property
     def local(self) -> bool:
@@ -72,61 +71,79 @@ class BrokerSettings:
         except ValueError:
             return False
 
+    @property
+    def require_secrets(self) -> bool:
+        """Whether every client must prove who it is: those of other machines must."""
+        return not self.local and not self.insecure
+
     def tls(self) -> ssl.SSLContext | None:
         """What encrypts connections, if anything does."""
         if self.tls_certificate is None:
             return None
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
-            context.load_cert_chain(self.tls_certificate, self.tls_key)
-        except OSError as error:
-            raise InvalidRequest(f"cannot use {self.tls_certificate} with {self.tls_key}: {error}") from error
+            context.load_cert_chain(self.tls_certificate, self.tls_key, password=_no_password)
+        except (OSError, ValueError) as error:
+            raise InvalidRequest(
+                f"cannot use the certificate {self.tls_certificate} with the key {self.tls_key}: {error};"
+                " give the PEM files of a certificate and of its key, without a password"
+            ) from error
         return context
+
+    def url(self, port: int) -> str:
+        """Where clients find the broker."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"stafette{'s' if self.tls_certificate else ''}://{host}:{port}"
+
+
+def _no_password() -> str:
+    """Keeps OpenSSL from asking for one on the terminal."""
+    return ""
 
 
 SERVICES: tuple[type[Service], ...] = (Heartbeat, ExpireLeases, PromoteDelayed, DropExpired, ForgetKeys, DropDebtors)
 
 
 @contextlib.asynccontextmanager
-async def running(settings: BrokerSettings) -> AsyncIterator[tuple[Node, int]]:
-    """A broker that serves on the port it yields, drained and signed off at the end."""
+async def running(
+    settings: BrokerSettings, listening: Sequence[socket.socket] | None = None
+) -> AsyncIterator[tuple[Node, int]]:
+    """A broker that serves on the port it yields, drained and signed off at the end.
+
+    It listens on the bound sockets it is given, else on those that the settings ask for.
+    """
     settings.check()
-    async with await Store.open(
-        settings.database,
-        connections=settings.limits.connections + 1,  # one for upkeep, whatever the load
-        unsafe_durability=settings.unsafe_durability,
-    ) as store:
-        name = f"{socket.gethostname()}:{settings.port}/{os.getpid()}"
-        node = Node(store, settings.limits, name=name, require_secrets=not settings.local and not settings.insecure)
-        await node.join()
-        server = await _listen(node, settings)
-        upkeep = [asyncio.create_task(serve(service(), node)) for service in SERVICES]
-        try:
-            yield node, server.sockets[0].getsockname()[1]
-        finally:
-            server.close()
-            await node.drain()
-            await _farewell(node)
-            for task in upkeep:
-                task.cancel()
-            await asyncio.wait(upkeep)
-            await node.leave()
+    sockets = bind(settings.host, settings.port) if listening is None else listening
+    with contextlib.ExitStack() as bound:
+        for one in sockets:
+            bound.enter_context(one)
+        port = int(sockets[0].getsockname()[1])
+        async with await Store.open(
+            settings.database,
+            connections=settings.limits.connections + 1,  # one for upkeep, whatever the load
+            unsafe_durability=settings.unsafe_durability,
+        ) as store:
+            name = f"{socket.gethostname()}:{port}/{os.getpid()}"
+            node = Node(store, settings.limits, name=name, require_secrets=settings.require_secrets)
+            await node.join()
+            servers = [await _listen(node, one, settings.tls()) for one in sockets]
+            upkeep = [asyncio.create_task(serve(service(), node)) for service in SERVICES]
+            try:
+                yield node, port
+            finally:
+                for server in servers:
+                    server.close()
+                await node.drain()
+                await _farewell(node)
+                for task in upkeep:
+                    task.cancel()
+                await asyncio.wait(upkeep)
+                await node.leave()
 
 
-async def _listen(node: Node, settings: BrokerSettings) -> asyncio.Server:
-    try:
-        return await asyncio.get_running_loop().create_server(
-            lambda: Connection(node),
-            settings.host,
-            settings.port,
-            reuse_port=True,
-            backlog=BACKLOG,
-            ssl=settings.tls(),
-        )
-    except OSError as error:
-        raise Unavailable(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another --port"
-        ) from error
+async def _listen(node: Node, on: socket.socket, tls: ssl.SSLContext | None) -> asyncio.Server:
+    loop = asyncio.get_running_loop()
+    return await loop.create_server(lambda: Connection(node), sock=on, backlog=BACKLOG, ssl=tls)
 
 
 async def _farewell(node: Node) -> None:
@@ -134,17 +151,3 @@ async def _farewell(node: Node) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(FAREWELL_SECONDS):
             await node.everybody_gone()
-
-
-async def run_until_signal(settings: BrokerSettings, started: asyncio.Future[int] | None = None) -> None:
-    """Serve until SIGTERM or SIGINT."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    async with running(settings) as (node, port):
-        log.info("broker %s serves %s:%d", node.name, settings.host, port)
-        if started:
-            started.set_result(port)
-        await stop.wait()
-        log.info("broker %s drains", node.name)

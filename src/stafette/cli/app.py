@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 import stafette
-from stafette.cli import db
+from stafette.cli import broker, db, up
 from stafette.cli.bench import bench
-from stafette.cli.broker import broker
 
 app = typer.Typer(
     name="stafette",
@@ -19,8 +18,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(up.up)
+app.command()(up.down)
+app.command()(up.status)
 app.add_typer(db.app, name="db")
-app.command()(broker)
+app.add_typer(broker.app, name="broker")
 app.command()(bench)
 
 

@@ -1,4 +1,4 @@
-"""`stafette broker`: one broker node in the foreground."""
+"""`stafette broker`: brokers in the foreground, and commands for those that run."""
 
 from __future__ import annotations
 
@@ -9,22 +9,44 @@ from typing import Annotated
 import typer
 import uvloop
 
+from stafette import settings
+from stafette.broker.control import ask_all
 from stafette.broker.limits import Limits
-from stafette.broker.server import BrokerSettings, run_until_signal
+from stafette.broker.process import serve
+from stafette.broker.server import BrokerSettings
+from stafette.broker.workers import Workers
 from stafette.cli.db import Data, Database, database_url
+from stafette.cli.output import Json, say, show_record
+from stafette.errors import StafetteError
 
 DEFAULT_LIMITS = Limits()
 
+app = typer.Typer(invoke_without_command=True)
+ctl = typer.Typer(help="Commands for the brokers that run with a data folder.", no_args_is_help=True)
+app.add_typer(ctl, name="ctl")
 
+
+@app.callback()
 def broker(
+    context: typer.Context,
     data: Data = None,
     database: Database = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535)] = 7470,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any free port.")] = 7470,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that share the port.")] = 1,
     connections: Annotated[
-        int, typer.Option("--connections", min=1, help="To the database.")
+        int, typer.Option("--connections", min=1, help="To the database, per worker.")
     ] = DEFAULT_LIMITS.connections,
-    max_clients: Annotated[int, typer.Option("--max-clients", min=1)] = DEFAULT_LIMITS.clients,
+    max_clients: Annotated[int, typer.Option("--max-clients", min=1, help="Per worker.")] = DEFAULT_LIMITS.clients,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port",
+            min=0,
+            max=65535,
+            help="Serve figures for Prometheus on 127.0.0.1; each further worker takes the next port.",
+        ),
+    ] = None,
     tls_certificate: Annotated[Path | None, typer.Option("--tls-certificate")] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve other machines without TLS and secrets.")] = False,
@@ -32,9 +54,12 @@ def broker(
         bool, typer.Option("--unsafe-durability", help="Accept a database that may lose what it confirmed.")
     ] = False,
 ) -> None:
-    """Run one broker in the foreground; SIGTERM or Ctrl-C drains it."""
+    """Run a broker in the foreground and print its URL; SIGTERM or Ctrl-C drains it."""
+    if context.invoked_subcommand is not None:
+        return
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    settings = BrokerSettings(
+    logging.getLogger("asyncpg").setLevel(logging.ERROR)  # its warnings are tracebacks of what we say in a sentence
+    chosen = BrokerSettings(
         database=database_url(data, database),
         host=host,
         port=port,
@@ -43,6 +68,55 @@ def broker(
         unsafe_durability=unsafe_durability,
         tls_certificate=tls_certificate,
         tls_key=tls_key,
+        metrics_port=metrics_port,
+        data=settings.load(data=data, database=database).data,
     )
-    settings.check()
-    uvloop.run(run_until_signal(settings))
+    chosen.check()
+
+    def started(port: int) -> None:
+        print(chosen.url(port), flush=True)
+
+    if workers > 1:
+        raise typer.Exit(Workers(chosen, workers).run(started))
+    uvloop.run(serve(chosen, started=started))
+
+
+@ctl.command()
+def shutdown(data: Data = None) -> None:
+    """Let the brokers drain, and wait until they have ended."""
+    answers = _ask_all(data, "shutdown")
+    say(f"{len(answers)} broker{'s have' if len(answers) > 1 else ' has'} ended")
+
+
+@ctl.command()
+def stacks(data: Data = None) -> None:
+    """Print what every thread and task is doing, even if the event loop is stuck."""
+    for answer in _ask_all(data, "stacks"):
+        print(answer)
+
+
+@ctl.command()
+def memory(data: Data = None, as_json: Json = False) -> None:
+    """Print how much memory is in use, and what may be holding it."""
+    for answer in _ask_all(data, "memory"):
+        assert isinstance(answer, dict)
+        show_record(answer, as_json=as_json)
+
+
+@ctl.command()
+def status(data: Data = None) -> None:
+    """Print the figures of each broker as a line of JSON."""
+    for answer in _ask_all(data, "status"):
+        assert isinstance(answer, dict)
+        show_record(answer, as_json=True)
+
+
+def _ask_all(data: Path | None, command: str) -> list[object]:
+    """The answers of all that gave one; an error of another is told, too, and is the command's when nobody answered."""
+    answers = ask_all(settings.load(data=data).data, command)
+    errors = [answer for answer in answers if isinstance(answer, StafetteError)]
+    if len(errors) == len(answers):
+        raise errors[0]
+    for error in errors:
+        say(f"stafette: {error}")
+    return [answer for answer in answers if not isinstance(answer, StafetteError)]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import ssl
 from dataclasses import dataclass
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qsl
 
 from stafette.errors import InvalidRequest
 
 DEFAULT_PORT = 7470
+HIGHEST_PORT = 65535
 _EXAMPLE = "write stafette://127.0.0.1:7470, or stafettes://… for TLS, several brokers with commas between them"
+
+_URL = re.compile(r"(?P<scheme>stafettes?)://(?P<brokers>[^/?#]*)/?(\?(?P<options>[^#]*))?", re.IGNORECASE)
+_BROKER = re.compile(r"(\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:@%\s]+))(:(?P<port>[0-9]{1,5}))?")
 
 
 @dataclass(frozen=True)
@@ -17,6 +23,7 @@ class Address:
     """Where brokers are, and how to talk to them."""
 
     brokers: tuple[tuple[str, int], ...]
+    """Host and port of each; the first is tried first."""
     tls: bool = False
     authority: str | None = None
     """A file with the certificates to trust, instead of the system's."""
@@ -24,15 +31,15 @@ class Address:
     @classmethod
     def parse(cls, url: str) -> Address:
         """Read a URL; refuse what we would not understand."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("stafette", "stafettes"):
+        parts = _URL.fullmatch(url)
+        if parts is None:
             raise InvalidRequest(f"{url!r} is not a Stafette URL; {_EXAMPLE}")
-        options = parse_qs(parts.query, keep_blank_values=True)
-        unknown = set(options) - {"ca"}
-        if unknown or parts.path not in ("", "/") or parts.fragment or "@" in parts.netloc:
-            raise InvalidRequest(f"{url!r} says more than host, port and ?ca=FILE; {_EXAMPLE}")
-        brokers = tuple(_broker(item, url) for item in parts.netloc.split(","))
-        return cls(brokers, tls=parts.scheme == "stafettes", authority=options["ca"][0] if "ca" in options else None)
+        tls = parts["scheme"].lower() == "stafettes"
+        options = parse_qsl(parts["options"] or "", keep_blank_values=True)
+        authority = options[0][1] if [name for name, _ in options] == ["ca"] else None
+        if options and not (authority and tls):
+            raise InvalidRequest(f"the only option in {url!r} may be ?ca=FILE, once and with stafettes://; {_EXAMPLE}")
+        return cls(tuple(_broker(item, url) for item in parts["brokers"].split(",")), tls, authority)
 
     def tls_context(self) -> ssl.SSLContext | None:
         """What encrypts the connection, if anything does."""
@@ -45,11 +52,15 @@ class Address:
 
 
 def _broker(item: str, url: str) -> tuple[str, int]:
-    try:
-        parts = urlsplit(f"//{item}")
-        host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise InvalidRequest(f"{item!r} in {url!r} is not a host and port: {error}; {_EXAMPLE}") from error
-    if not host:
-        raise InvalidRequest(f"{url!r} names no host; {_EXAMPLE}")
-    return unquote(host), port or DEFAULT_PORT
+    parts = _BROKER.fullmatch(item)
+    if parts is None:
+        raise InvalidRequest(f"{item!r} in {url!r} is not a host and port; {_EXAMPLE}")
+    port = int(parts["port"] or DEFAULT_PORT)
+    if not 1 <= port <= HIGHEST_PORT:
+        raise InvalidRequest(f"port {port} in {url!r} is not between 1 and {HIGHEST_PORT}")
+    if parts["ipv6"]:
+        try:
+            return str(ipaddress.IPv6Address(parts["ipv6"])), port
+        except ValueError as error:
+            raise InvalidRequest(f"{item!r} in {url!r} is not an IPv6 address: {error}") from error
+    return parts["host"], port

@@ -1,47 +1,22 @@
-"""The asynchronous client.
-
-It keeps one link to one of the brokers it knows. When the link breaks it finds another broker and continues its session
-there. A request that has not been sent, changes nothing, or bears a key is then sent again; any other fails with
-Unavailable, because only its caller can know whether to repeat it.
-"""
+"""The asynchronous client: what can be asked of a broker, one method each. How it gets there is the route's affair."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import random
 import secrets
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar, cast
-
-import msgspec
+from typing import Any
 
 from stafette.client.address import Address
 from stafette.client.lease import Lease, Leasing
-from stafette.client.link import Link, Lost
-from stafette.errors import (
-    AlreadyOnline,
-    InternalError,
-    InvalidRequest,
-    RequestTimeout,
-    ServerFull,
-    StafetteError,
-    Unavailable,
-)
+from stafette.client.route import Route
+from stafette.errors import InvalidRequest, RequestTimeout
 from stafette.model import DEFAULT_PRIORITY, Headers, Message, Mode, Order, Queue
 from stafette.model import Client as ClientInfo
 from stafette.protocol import messages as wire
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Seconds between attempts to find a broker: doubling, with some chance in it so that clients do not come in step."""
-
-BYE_SECONDS = 2.0
-"""How long leaving may take before we just hang up."""
-
 Body = bytes | bytearray | memoryview | str
-Answer = TypeVar("Answer", bound=wire.Frame)
 
 
 async def connect(
@@ -57,41 +32,23 @@ class Client:
     """One client, connected under its name. Use it from one event loop; any number of tasks may share it."""
 
     def __init__(self, address: Address, *, name: str, mode: Mode, secret: str | None, timeout: float) -> None:
-        self._address = address
-        self._hello = (name, mode, secret)
+        self._name = name
         self._timeout = timeout
-        self._link: Link | None = None
-        self._session: int | None = None
-        self._turn = 0
-        self._linking = asyncio.Lock()
-        self._closed = False
+        self._route = Route(address, name=name, mode=mode, secret=secret, timeout=timeout)
+        self._ask = self._route.ask
 
     @property
     def name(self) -> str:
         """The name this client is known by."""
-        return self._hello[0]
+        return self._name
 
     async def open(self) -> None:
-        """Find a broker; each is tried once."""
-        error: StafetteError = Unavailable("the URL names no broker")
-        for _ in self._address.brokers:
-            try:
-                self._link = await self._try_next(self._now() + self._timeout)
-            except (ServerFull, Unavailable) as reason:
-                error = reason
-            else:
-                return
-        raise error
+        """Find a broker; each is tried once. `connect` has done this."""
+        await self._route.open()
 
     async def close(self) -> None:
-        """Hang up; the name is free when this returns."""
-        self._closed = True
-        link, self._link = self._link, None
-        if link is not None and link.usable:
-            with contextlib.suppress(StafetteError):
-                await link.ask(wire.Bye(0), self._now() + min(self._timeout, BYE_SECONDS))
-        if link is not None:
-            link.close()
+        """Hang up; the name is free when this returns. What is under way gets its answer, except reads that wait."""
+        await self._route.close()
 
     async def __aenter__(self) -> Client:
         return self
@@ -122,8 +79,8 @@ class Client:
         When this returns, the message is on disk. With a key, a repetition returns the first ids and sends nothing.
         """
         draft = wire.Draft(
-            (queue,) if isinstance(queue, str) else tuple(queue),
-            body.encode() if isinstance(body, str) else bytes(body),
+            (queue,) if isinstance(queue, str) else _names(queue),
+            body if type(body) is bytes else _bytes(body),
             receiver, priority, context, headers, delay, ttl, allow_unknown,
         )  # fmt: skip
         answer = await self._ask(wire.Send(0, [draft], key), wire.Sent, repeatable=key is not None)
@@ -134,7 +91,8 @@ class Client:
     ) -> list[list[int]]:
         """Send several messages in one round trip, all of them or none.
 
-        Each is a pair of queue and body, or a mapping with the arguments of `send`. Returns the ids of each.
+        Each is a pair of queue and body, or a mapping with the arguments of `send` but the key, which is for them all.
+        Returns the ids of each.
         """
         drafts = [_draft(message) for message in messages]
         if not drafts:
@@ -153,7 +111,11 @@ class Client:
         order: Order = "priority",
         wait: float | None = None,
     ) -> Message | None:
-        """Remove the next message and return it; None when there is none, or none came within `wait` seconds."""
+        """Remove the next message and return it; None when there is none, or none came within `wait` seconds.
+
+        A message whose answer is lost with the connection, or cancelled while it is on its way, is lost: `lease` is
+        for those that must not be.
+        """
         selection = wire.Selection(queue, sender, context, order)
         answer = await self._ask(wire.Receive(0, selection, wait), wire.Messages, wait=wait)
         return answer.messages[0] if answer.messages else None
@@ -235,15 +197,17 @@ class Client:
         headers: Headers | None = None,
     ) -> Message:
         """Send a request and wait for the reply to it, which comes to this client's personal queue."""
-        context = secrets.randbits(62)
         patience = self._timeout if timeout is None else timeout
-        await self.send(
-            queue, body, receiver=receiver, priority=priority, context=context, headers=headers, ttl=patience
-        )
-        reply = await self.receive(f"@{self.name}", context=context, wait=patience)
-        if reply is None:
+        until = time.monotonic() + patience
+        context = secrets.randbits(62)
+        asked = wire.Draft((queue,), _bytes(body), receiver, priority, context, headers, ttl=patience)
+        await self._ask(wire.Send(0, [asked]), wire.Sent, timeout=patience)
+        wait = max(0.0, until - time.monotonic())
+        mine = wire.Selection(f"@{self.name}", context=context)
+        answer = await self._ask(wire.Receive(0, mine, wait), wire.Messages, wait=wait)
+        if not answer.messages:
             raise RequestTimeout(f"nobody replied to the request in {queue} within {patience:g} seconds")
-        return reply
+        return answer.messages[0]
 
     async def reply(
         self, message: Message, body: Body, *, priority: int | None = None, headers: Headers | None = None
@@ -309,8 +273,10 @@ class Client:
         return (await self._ask(wire.ListClients(0), wire.Clients, repeatable=True)).clients
 
     async def delete_client(self, name: str) -> None:
-        """Delete a client that is offline, or oneself, which ends the session."""
+        """Delete a client that is offline, or oneself, which closes this one."""
         await self._ask(wire.DeleteClient(0, name), wire.Done)
+        if name == self.name:
+            await self.close()
 
     async def ping(self) -> float:
         """How many seconds it takes to the broker and back."""
@@ -322,74 +288,30 @@ class Client:
         """Let the broker send something back, without the database."""
         return (await self._ask(wire.Echo(0, payload), wire.Echoed, repeatable=True)).payload
 
-    # The way to a broker
 
-    async def _ask(
-        self, request: Any, expected: type[Answer], *, wait: float | None = None, repeatable: bool = False
-    ) -> Answer:
-        deadline = self._now() + self._timeout + (wait or 0.0)
-        while True:
-            link = self._link
-            if link is None or not link.usable:
-                link = await self._find_link(deadline)
-            try:
-                answer = await link.ask(request, deadline)
-            except Lost:
-                if not repeatable:
-                    raise
-            except (msgspec.MsgspecError, TypeError, OverflowError) as error:
-                raise InvalidRequest(f"cannot send that: {error}") from error
-            else:
-                if type(answer) is not expected:
-                    raise InternalError(f"the broker answered with {type(answer).__name__}")
-                return cast(Answer, answer)
+def _names(queues: Sequence[str]) -> tuple[str, ...]:
+    try:
+        return tuple(queues)
+    except TypeError as error:
+        raise InvalidRequest(f"{queues!r} is neither the name of a queue nor several") from error
 
-    async def _find_link(self, deadline: float) -> Link:
-        """Find a broker and continue the session there, trying again and again until the deadline."""
-        pause = FIRST_PAUSE
-        async with self._linking:
-            while True:
-                if self._closed:
-                    raise Unavailable("the client has been closed")
-                if self._link is not None and self._link.usable:
-                    return self._link
-                try:
-                    self._link = await self._try_next(deadline)
-                except (ServerFull, Unavailable, AlreadyOnline) as error:
-                    pause = min(pause * 2, LONGEST_PAUSE)
-                    if self._now() + pause >= deadline:
-                        raise
-                    if isinstance(error, AlreadyOnline) and self._session is None:
-                        raise
-                    await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
 
-    async def _try_next(self, deadline: float) -> Link:
-        broker = self._address.brokers[self._turn % len(self._address.brokers)]
-        name, mode, secret = self._hello
-        hello = wire.Hello(0, wire.VERSION, name, mode, secret, self._timeout, self._session)
+def _bytes(body: Body) -> bytes:
+    if isinstance(body, str):
         try:
-            link = await Link.open(self._address, broker, hello, deadline=deadline)
-        except StafetteError:
-            self._turn += 1
-            raise
-        assert link.welcome is not None
-        self._session = link.welcome.session
-        return link
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
+            return body.encode()
+        except UnicodeError as error:
+            raise InvalidRequest(f"the body cannot be written as UTF-8: {error}") from error
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise InvalidRequest(f"a body is bytes or text, not {type(body).__name__}")
 
 
 def _draft(message: Mapping[str, Any] | tuple[str | Sequence[str], Body]) -> wire.Draft:
-    fields: dict[str, Any] = (
-        dict(message) if isinstance(message, Mapping) else dict(zip(("queue", "body"), message, strict=True))
-    )
+    fields: dict[str, Any]
     try:
+        fields = dict(message) if isinstance(message, Mapping) else dict(zip(("queue", "body"), message, strict=True))
         queue, body = fields.pop("queue"), fields.pop("body")
-        return wire.Draft(
-            (queue,) if isinstance(queue, str) else tuple(queue),
-            body.encode() if isinstance(body, str) else bytes(body),
-            **fields,
-        )
-    except (KeyError, TypeError) as error:
+        return wire.Draft((queue,) if isinstance(queue, str) else _names(queue), _bytes(body), **fields)
+    except (KeyError, TypeError, ValueError) as error:
         raise InvalidRequest(f"cannot read the message {message!r}: {error}") from error

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from stafette.errors import StafetteError
 from stafette.model import Message
 
 if TYPE_CHECKING:
@@ -36,9 +38,17 @@ class Lease:
         await self._client.extend(self.message.id, self._token, seconds)
 
     async def end(self, *, success: bool) -> None:
-        """Acknowledge or give back, unless that has been done."""
-        if not self._ended:
-            await (self.ack() if success else self.nack())
+        """Acknowledge or give back, unless that has been done.
+
+        That giving back fails is no news to somebody who handles an error: the lease then runs out by itself.
+        """
+        if self._ended:
+            return
+        if success:
+            await self.ack()
+        else:
+            with contextlib.suppress(StafetteError):
+                await self.nack()
 
 
 class Leasing:

@@ -5,23 +5,34 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
+import ssl
 from typing import cast
 
 import msgspec
 
-from stafette.client.address import Address
-from stafette.errors import InternalError, RequestTimeout, StafetteError, Unavailable
+from stafette.errors import InternalError, MessageTooLarge, RequestTimeout, StafetteError, Unavailable
+from stafette.protocol import messages as wire
 from stafette.protocol.frames import HEADER_BYTES, FrameReader, FrameTooLarge
-from stafette.protocol.messages import Answer, Failed, Goodbye, Hello, Request, Welcome, decode_answer, encode, to_error
-
-_TOO_LATE = "no answer came in time; the request may or may not have taken effect"
+from stafette.protocol.messages import Answer, Failed, Request, encode
 
 FRAME_LIMIT = 256 * 1024 * 1024
 """The largest answer we take: a page of messages, each at the largest size a queue allows."""
 
+UNSENT_BYTES = 1024 * 1024
+"""How much may wait for a broker that does not read, before those who want to send more have to wait."""
+
+# A broker's machine that vanished without a word is found within a minute and a half, even while nothing is asked.
+KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+
+_TOO_LATE = "no answer came in time; the request may or may not have taken effect"
+
 
 class Lost(Unavailable):
     """The connection broke while a request was under way: it may or may not have taken effect."""
+
+
+class NotAccepted(Unavailable):
+    """The broker is leaving and did not do the request: another broker can."""
 
 
 class Link(asyncio.Protocol):
@@ -32,37 +43,50 @@ class Link(asyncio.Protocol):
         self._reader = FrameReader(FRAME_LIMIT)
         self._transport: asyncio.Transport | None = None
         self._ids = itertools.count(1)
-        self._waiting: dict[int, tuple[asyncio.Future[Answer], float]] = {}
+        self._waiting: dict[int, tuple[asyncio.Future[Answer], float, int]] = {}
+        """By the request's id: who waits for the answer, until when, and how often we had heard the broker before."""
+        self._heard = 0
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._writable = asyncio.Event()
         self._writable.set()
+        self._turnstile = asyncio.Lock()
+        self._queueing = 0
         self._ended: StafetteError | None = None
+        self._gone = asyncio.Event()
         self.usable = True
         """False once the broker has said goodbye or the connection is gone."""
-        self.welcome: Welcome | None = None
+        self.congested = False
+        """Whether the broker does not read what we send, or did not and others wait in front: then wait for `room`."""
+        self.welcome: wire.Welcome | None = None
 
     @classmethod
-    async def open(cls, address: Address, broker: tuple[str, int], hello: Hello, *, deadline: float) -> Link:
+    async def open(
+        cls, broker: tuple[str, int], hello: wire.Hello, *, tls: ssl.SSLContext | None, deadline: float
+    ) -> Link:
         """Connect to one broker and say hello."""
-        loop = asyncio.get_running_loop()
         host, port = broker
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             async with asyncio.timeout_at(deadline):
-                context = address.tls_context()
-                _, link = await loop.create_connection(cls, host, port, ssl=context)
+                _, link = await asyncio.get_running_loop().create_connection(cls, host, port, ssl=tls)
+        except ssl.SSLCertVerificationError as error:
+            raise Unavailable(
+                f"the broker at {place} cannot prove who it is: {error.verify_message}; name its authority in ?ca=FILE"
+            ) from error
         except TimeoutError as error:
-            raise Unavailable(f"the broker at {host}:{port} did not answer in time; check host and port") from error
-        except OSError as error:
-            raise Unavailable(f"cannot reach a broker at {host}:{port}: {error}; check that it runs") from error
+            raise Unavailable(f"the broker at {place} did not answer in time; check host and port") from error
+        except (OSError, UnicodeError) as error:
+            raise Unavailable(f"cannot reach a broker at {place}: {error}; check that it runs") from error
         try:
             welcome = await link.ask(hello, deadline)
-        except BaseException:
+            if not isinstance(welcome, wire.Welcome):
+                raise InternalError(f"the broker answered hello with {type(welcome).__name__}")
+        except BaseException as error:
             link.close()
+            if isinstance(error, RequestTimeout):
+                raise Lost(f"the broker at {place} did not answer hello in time") from error
             raise
-        if not isinstance(welcome, Welcome):
-            link.close()
-            raise InternalError(f"the broker answered hello with {type(welcome).__name__}")
         link.welcome = welcome
         return link
 
@@ -70,73 +94,132 @@ class Link(asyncio.Protocol):
         """Send a request; the future has its answer, or the error it ended in."""
         future: asyncio.Future[Answer] = self._loop.create_future()
         if self._ended or self._transport is None:
-            future.set_exception(self._ended or Lost("the connection to the broker is not open"))
+            future.set_exception(Lost("the connection to the broker is not open"))
             return future
         request.id = next(self._ids)
-        payload = encode(request)
-        self._waiting[request.id] = (future, deadline)
-        self._transport.write(len(payload).to_bytes(HEADER_BYTES, "big") + payload)
+        self._write(request)
+        self._waiting[request.id] = (future, deadline, self._heard)
         if self._alarm is None or deadline < self._alarm_at:
             self._set_alarm(deadline)
         return future
 
-    async def writable(self) -> None:
-        """Wait while the broker does not read what we have sent."""
-        await self._writable.wait()
+    def forget(self, request: Request) -> None:
+        """Nobody waits for this any more: if it is a read that waits for a message, let the broker forget it too."""
+        if self.usable and request.id in self._waiting and getattr(request, "wait", None):
+            self._write(wire.Cancel(next(self._ids), request.id))
+
+    async def room(self, deadline: float) -> None:
+        """Wait until the broker has read enough of what we have sent; first come, first served."""
+        self._queueing += 1
+        try:
+            async with asyncio.timeout_at(deadline), self._turnstile:
+                await self._writable.wait()
+        except TimeoutError as error:
+            raise RequestTimeout("the broker did not read on in time; nothing has happened") from error
+        finally:
+            self._queueing -= 1
+            self.congested = self._queueing > 0 or not self._writable.is_set()
 
     def close(self) -> None:
         """Hang up."""
+        self._end(Unavailable("the client has been closed; the request may or may not have taken effect"))
         if self._transport is not None:
             self._transport.close()
-        self._end(Unavailable("the client has been closed"))
+
+    async def closed(self, deadline: float) -> None:
+        """Wait until the connection is gone, and cut it off if that takes too long."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._gone.wait()
+        except TimeoutError:
+            if self._transport is not None:
+                self._transport.abort()
+
+    @property
+    def over(self) -> bool:
+        """Whether the connection is gone, and all requests with it."""
+        return self._ended is not None
+
+    def _write(self, request: Request) -> None:
+        payload = encode(request)
+        if self.welcome is not None and len(payload) > self.welcome.max_frame:
+            raise MessageTooLarge(
+                f"the request has {len(payload)} bytes; the broker takes at most {self.welcome.max_frame} at once"
+            )
+        assert self._transport is not None
+        self._transport.write(len(payload).to_bytes(HEADER_BYTES, "big") + payload)
 
     # What the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send small requests at once: each one is somebody waiting."""
         self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=UNSENT_BYTES)
         raw = transport.get_extra_info("socket")
-        if raw is not None and raw.family != getattr(socket, "AF_UNIX", None):
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in KEEPALIVE.items():
+            if hasattr(socket, name):
+                raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def data_received(self, data: bytes) -> None:
         """Give answers to those who wait for them."""
+        self._heard += 1
         try:
             for payload in self._reader.feed(data):
-                self._take(decode_answer(payload))
-        except (FrameTooLarge, msgspec.MsgspecError) as error:
-            self._end(InternalError(f"the broker sent what is not an answer: {error}"))
-            if self._transport is not None:
-                self._transport.abort()
+                self._take(wire.decode_answer(payload))
+        except (FrameTooLarge, msgspec.MsgspecError, ValueError, RecursionError) as error:
+            self._cut(InternalError(f"the broker sent what is not an answer: {error}"))
 
     def _take(self, answer: Answer) -> None:
-        waiting = self._waiting.pop(answer.id, None)
-        if waiting is not None:
-            future = waiting[0]
-            if not future.done():
-                if type(answer) is Failed:
-                    future.set_exception(to_error(answer))
-                else:
-                    future.set_result(answer)
-        elif isinstance(answer, Goodbye):
+        future = self._waiting.pop(answer.id, (None,))[0]
+        if future is not None and not future.done():
+            if type(answer) is Failed:
+                future.set_exception(wire.to_error(answer))
+            elif type(answer) is wire.Goodbye:
+                future.set_exception(NotAccepted(answer.sentence))
+            else:
+                future.set_result(answer)
+        elif type(answer) is wire.Leases:
+            self._give_back(answer)
+        elif type(answer) is Failed and answer.id == 0:
+            error = wire.to_error(answer)
+            self._cut(error if self.welcome is None else Lost(f"the broker ended the connection: {error}"))
+        if type(answer) is wire.Goodbye:
             self.usable = False
-        elif isinstance(answer, Failed) and answer.id == 0:
-            self._end(to_error(answer))
-        if not self.usable and not self._waiting and self._transport is not None:
-            self._transport.close()
+        if not self.usable:
+            self._close_when_done()
+
+    def _give_back(self, answer: wire.Leases) -> None:
+        """Return messages whose taker no longer waits; where that fails, their leases run out."""
+        if self.usable:
+            for leased in answer.leases:
+                self._write(wire.Nack(next(self._ids), leased.message.id, leased.token))
 
     def pause_writing(self) -> None:
         """The broker reads too slowly."""
         self._writable.clear()
+        self.congested = True
 
     def resume_writing(self) -> None:
         """It has caught up."""
         self._writable.set()
+        self.congested = self._queueing > 0
 
     def connection_lost(self, error: Exception | None) -> None:
         """Tell everybody who waits."""
         why = f" ({error})" if error else ""
         self._end(Lost(f"the connection to the broker broke{why} before the answer came"))
+        self._gone.set()
+
+    def _close_when_done(self) -> None:
+        if not self._waiting and self._transport is not None:
+            self._transport.close()
+
+    def _cut(self, error: StafetteError) -> None:
+        self._end(error)
+        if self._transport is not None:
+            self._transport.abort()
 
     def _end(self, error: StafetteError) -> None:
         self.usable = False
@@ -146,9 +229,9 @@ class Link(asyncio.Protocol):
             self._alarm.cancel()
             self._alarm = None
         waiting, self._waiting = self._waiting, {}
-        for future, _ in waiting.values():
+        for future, _, _ in waiting.values():
             if not future.done():
-                future.set_exception(error)
+                future.set_exception(type(error)(str(error)))  # each its own: a traceback grows where it is raised
 
     # Deadlines: one alarm for all, at the earliest
 
@@ -161,12 +244,15 @@ class Link(asyncio.Protocol):
     def _sound(self) -> None:
         self._alarm = None
         now = self._loop.time()
-        late = [number for number, (_, deadline) in self._waiting.items() if deadline <= now]
-        for number in late:
-            future, _ = self._waiting.pop(number)
+        silent = False
+        for number in [number for number, (_, deadline, _) in self._waiting.items() if deadline <= now]:
+            future, _, heard = self._waiting.pop(number)
+            silent = silent or heard == self._heard
             if not future.done():
-                future.set_exception(
-                    RequestTimeout("no answer came in time; the request may or may not have taken effect")
-                )
-        if self._waiting:
-            self._set_alarm(min(deadline for _, deadline in self._waiting.values()))
+                future.set_exception(RequestTimeout(_TOO_LATE))
+        if silent:  # not a byte in all the time that a request may take: try elsewhere
+            self._cut(Lost("the broker has fallen silent; the request may or may not have taken effect"))
+        elif self._waiting:
+            self._set_alarm(min(deadline for _, deadline, _ in self._waiting.values()))
+        elif not self.usable:
+            self._close_when_done()

@@ -12,6 +12,8 @@ The length is checked against the limit as soon as its four bytes are there, bef
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 HEADER_BYTES = 4
 
 
@@ -49,15 +51,14 @@ class FrameReader:
         """Whether the beginning of a frame is there whose end is not."""
         return bool(self._kept)
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Take in bytes, give out the payloads that are complete."""
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Take in bytes, give out the payloads that are complete; those before a frame that is too large come first."""
         if self._kept:
             self._kept += data
             if len(self._kept) < self._needed:
-                return []
+                return
             data = bytes(self._kept)
             self._kept.clear()
-        payloads: list[bytes] = []
         at, end = 0, len(data)
         needed = HEADER_BYTES
         while end - at >= HEADER_BYTES:
@@ -67,10 +68,9 @@ class FrameReader:
             needed = HEADER_BYTES + length
             if at + needed > end:
                 break
-            payloads.append(data[at + HEADER_BYTES : at + needed])
+            yield data[at + HEADER_BYTES : at + needed]
             at += needed
             needed = HEADER_BYTES
         if at < end:
             self._kept += data[at:]
             self._needed = needed
-        return payloads

@@ -6,7 +6,7 @@ msgspec checks types and sizes while decoding; whether values make sense is for 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -83,6 +83,12 @@ class Echo(Frame, tag=2):
 
 class Bye(Frame, tag=3):
     """I am leaving; free my name, say so, and hang up."""
+
+
+class Cancel(Frame, tag=4):
+    """End the wait of an earlier read of mine: it is answered at once, with nothing unless it just got something."""
+
+    request: Id
 
 
 class Send(Frame, tag=10):
@@ -208,8 +214,9 @@ class DeleteClient(Frame, tag=32):
 
 
 Request: TypeAlias = (
-    Hello | Echo | Bye | Send | Receive | Peek | Lease | Ack | Nack | Extend | Browse | CreateQueue | DeleteQueue
-    | LookUpQueue | ListQueues | WaitingQueues | LookUpPersonalQueue | Purge | LookUpClient | ListClients | DeleteClient
+    Hello | Echo | Bye | Cancel | Send | Receive | Peek | Lease | Ack | Nack | Extend | Browse | CreateQueue
+    | DeleteQueue | LookUpQueue | ListQueues | WaitingQueues | LookUpPersonalQueue | Purge | LookUpClient | ListClients
+    | DeleteClient
 )  # fmt: skip
 
 # Answers
@@ -283,7 +290,10 @@ class Counted(Frame, tag=109):
 
 
 class Goodbye(Frame, tag=120):
-    """Not an answer (its id is 0): send nothing more here, read your answers, then hang up."""
+    """With id 0, not an answer: send nothing more here, read your answers, then hang up.
+
+    With the id of a request: that one was not done, because the broker is leaving; ask another.
+    """
 
     sentence: str
 
@@ -297,7 +307,19 @@ _GROUPS = {1: "caller", 2: "again", 3: "ours"}
 encode = msgspec.msgpack.Encoder().encode
 _request_decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 _answer_decoder: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
-_any_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder()
+
+
+class _Head(msgspec.Struct, array_like=True):
+    """As much of a request as an error answer needs; the rest is skipped over, and takes no memory."""
+
+    kind: msgspec.Raw
+    id: Id
+
+
+_head_decoder: msgspec.msgpack.Decoder[_Head] = msgspec.msgpack.Decoder(_Head)
+
+LONGEST_REASON = 300
+"""Characters of an explanation: it may quote what was sent, and that may be as long as a frame."""
 
 
 class Undecodable(InvalidRequest):
@@ -313,16 +335,14 @@ def decode_request(payload: bytes) -> Request:
     try:
         return _request_decoder.decode(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Undecodable(f"not a valid request: {error}", _id_of(payload)) from error
+        raise Undecodable(f"not a valid request: {str(error)[:LONGEST_REASON]}", _id_of(payload)) from error
 
 
 def _id_of(payload: bytes) -> int:
     try:
-        parts = _any_decoder.decode(payload)
+        return _head_decoder.decode(payload).id
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return 0
-    found = parts[1] if isinstance(parts, list) and len(parts) > 1 else 0
-    return found if isinstance(found, int) and 0 <= found < 2**63 else 0
 
 
 def decode_answer(payload: bytes) -> Answer:

@@ -31,11 +31,14 @@ class Service(Protocol):
 
 async def serve(service: Service, node: Node) -> None:
     """Do a duty for as long as the broker lives; a failed round is logged and repeated in its time."""
+    name, rounds = type(service).__name__, node.figures.rounds
     while True:
         try:
             more = await service.round(node)
-        except StafetteError as error:
-            log.warning("%s: %s", type(service).__name__, error)
+            rounds[name, "ok"] += 1
+        except Exception as error:  # a duty goes on whatever happens; what is not a known failure is shown in full
+            log.warning("%s: %s", name, error, exc_info=not isinstance(error, StafetteError))
+            rounds[name, "failed"] += 1
             more = False
         if not more:
             await asyncio.sleep(service.seconds)

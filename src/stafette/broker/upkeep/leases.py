@@ -18,6 +18,6 @@ class ExpireLeases:
     async def round(self, node: Node) -> bool:
         """Give back a thousand at most."""
         queues = await node.store.expire_leases(limit=ROWS_AT_A_TIME)
-        for queue, messages in queues.items():
-            node.arrived(queue, messages=messages)
+        for queue in queues:
+            node.arrived(queue)
         return sum(queues.values()) >= ROWS_AT_A_TIME

@@ -18,8 +18,9 @@ BEGIN
         SELECT id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body
         FROM back WHERE NOT spent AND coalesce(delay, 0) = 0
         UNION ALL
-        SELECT id, dead_letter_id, coalesce((SELECT d.owner_id FROM stafette.queues AS d WHERE d.id = dead_letter_id), 0),
-               sender_id, rank, 0, context, arrived_at, NULL,
+        SELECT id, dead_letter_id,
+               coalesce((SELECT d.owner_id FROM stafette.queues AS d WHERE d.id = back.dead_letter_id), 0), sender_id,
+               rank, 0, context, arrived_at, NULL,
                coalesce(headers, '{}') || jsonb_build_object('stafette-died-in', queue), body
         FROM back WHERE spent AND dead_letter_id IS NOT NULL
     ), later AS (

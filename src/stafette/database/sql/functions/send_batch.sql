@@ -55,7 +55,7 @@ BEGIN
     ), keyed AS MATERIALIZED (
         SELECT
             request, sender, key, array_agg(id ORDER BY place) AS ids,
-            md5(string_agg(format('%s %s %s %s %s %s %s %s', queue, receiver, priority, context, headers, delay, ttl,
+            md5(string_agg(format('%L %L %s %s %s %s %s %s', queue, receiver, priority, context, headers, delay, ttl,
                                   md5(body)), '|' ORDER BY place)) AS fingerprint
         FROM part
         WHERE key IS NOT NULL AND request NOT IN (SELECT request FROM bad)

@@ -1,0 +1,185 @@
+"""How many durable requests a second the whole does here, beside plain SQL on the same server in the same run.
+
+Everything is on this machine: PostgreSQL with fsync, one broker process, the load generator with the public client.
+Rounds of each are interleaved, and medians compared, because shared machines are noisy.
+
+    python -m bench.broker [--seconds 8] [--rounds 3] [--lasting 600]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from rich.console import Console
+from rich.table import Table
+
+from stafette.database import schema
+from stafette.database.embedded import EmbeddedPostgres
+
+STAFETTE = str(Path(sys.executable).with_name("stafette"))
+PORT = 7479
+URL = f"stafette://127.0.0.1:{PORT}"
+TICKS = os.sysconf("SC_CLK_TCK")
+
+# One operation per transaction, as an application would write it without a broker: half sends, half receives.
+PLAIN_SEND = """\\set queue random(1, 20)
+INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, arrived_at, body)
+VALUES (nextval('stafette.message_id'), 100000 + :queue, 0, 1, 5, 0, now(), repeat('x', 200)::bytea);
+"""
+PLAIN_RECEIVE = """\\set queue random(1, 20)
+DELETE FROM stafette.ready WHERE ctid = (
+    SELECT ctid FROM stafette.ready WHERE queue_id = 100000 + :queue AND receiver_id = 0
+    ORDER BY rank, id LIMIT 1 FOR UPDATE SKIP LOCKED
+) RETURNING body;
+"""
+
+
+@contextmanager
+def system() -> Iterator[tuple[EmbeddedPostgres, int]]:
+    """A database and a broker; yields the broker's process id too."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = EmbeddedPostgres(Path(folder))
+        server.start()
+        try:
+            asyncio.run(schema.migrate(server.url))
+            command = [STAFETTE, "broker", "--database", server.url, "--port", str(PORT)]
+            broker = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+            try:
+                assert broker.stderr is not None
+                next(line for line in broker.stderr if "serves" in line)
+                yield server, broker.pid
+            finally:
+                broker.send_signal(signal.SIGTERM)
+                broker.wait()
+        finally:
+            server.stop()
+
+
+def through_broker(seconds: float, clients: int, *options: str) -> dict[str, Any]:
+    """One round of `stafette bench`, in a process of its own."""
+    command = [
+        STAFETTE,
+        "bench",
+        "--url",
+        URL,
+        "--clients",
+        str(clients),
+        "--seconds",
+        str(seconds),
+        "--json",
+        *options,
+    ]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def through_pgbench(server: EmbeddedPostgres, seconds: float, folder: Path) -> float:
+    """Operations a second of plain SQL, one per transaction, from 16 connections."""
+    scripts = []
+    for name, text in (("send", PLAIN_SEND), ("receive", PLAIN_RECEIVE)):
+        script = folder / f"{name}.sql"
+        script.write_text(text)
+        scripts += ["-f", f"{script}@1"]
+    socket = server.url.partition("host=")[2].partition("&")[0]
+    command = [str(server.bin("pgbench")), "-n", "-M", "prepared", "-c", "16", "-j", "2", "-T", str(int(seconds)), *scripts,
+               "-h", socket, "-U", "stafette", "stafette"]  # fmt: skip
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(next(line for line in done.stdout.splitlines() if line.startswith("tps")).split()[2])
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def where_time_goes(server: EmbeddedPostgres, broker: int, seconds: float) -> dict[str, float]:
+    """Microseconds of processor time per request, by tier."""
+    assert server.pid is not None
+    before = {"broker": cpu_seconds(broker), "database": sum(map(cpu_seconds, children(server.pid)))}
+    mine = os.times()
+    result = through_broker(seconds, 64)
+    spent = os.times()
+    requests = result["requests_per_second"] * result["seconds"]
+    after = {"broker": cpu_seconds(broker), "database": sum(map(cpu_seconds, children(server.pid)))}
+    generator = spent.children_user + spent.children_system - mine.children_user - mine.children_system
+    tiers = {name: after[name] - before[name] for name in before} | {"load generator": generator}
+    return {name: 1e6 * used / requests for name, used in tiers.items()}
+
+
+async def dead_rows(url: str) -> int:
+    connection = await asyncpg.connect(url)
+    try:
+        return int(await connection.fetchval("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'ready'"))
+    finally:
+        await connection.close()
+
+
+def lasting(server: EmbeddedPostgres, seconds: float, console: Console) -> None:
+    """Does it keep its pace? The last minute beside the first."""
+    minutes = max(2, round(seconds / 60))
+    paces = []
+    for minute in range(minutes):
+        pace = through_broker(60, 64)["requests_per_second"]
+        paces.append(pace)
+        console.print(f"minute {minute + 1}: {pace:,.0f} requests/s, {asyncio.run(dead_rows(server.url)):,} dead rows")
+    console.print(f"last minute / first minute: {paces[-1] / paces[0]:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--lasting", type=float, help="also run for so many seconds and compare the ends")
+    options = parser.parse_args()
+    console = Console()
+
+    with system() as (server, broker), tempfile.TemporaryDirectory() as folder:
+        through_broker(2, 64)  # warm up
+        figures: dict[str, list[float]] = {}
+        for _ in range(options.rounds):
+            figures.setdefault("pgbench, one operation per transaction", []).append(
+                through_pgbench(server, options.seconds, Path(folder))
+            )
+            for clients in (64, 1000):
+                result = through_broker(options.seconds, clients)
+                figures.setdefault(f"stafette, {clients} clients", []).append(result["requests_per_second"])
+            figures.setdefault("stafette, 64 clients, echo", []).append(
+                through_broker(options.seconds / 2, 64, "--echo")["requests_per_second"]
+            )
+        plain = statistics.median(figures["pgbench, one operation per transaction"])
+        table = Table("requests per second", "median", "rounds", "ratio to pgbench")
+        for name, paces in figures.items():
+            median = statistics.median(paces)
+            table.add_row(name, f"{median:,.0f}", " ".join(f"{pace:,.0f}" for pace in paces), f"{median / plain:.2f}")
+        console.print(table)
+
+        tiers = where_time_goes(server, broker, options.seconds)
+        table = Table("processor time per request", "µs")
+        for name, used in tiers.items():
+            table.add_row(name, f"{used:.0f}")
+        console.print(table)
+        if options.lasting:
+            lasting(server, options.lasting, console)
+
+
+if __name__ == "__main__":
+    main()

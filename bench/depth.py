@@ -1,0 +1,153 @@
+"""How the time of a read depends on how much is stored: it should not.
+
+Two databases on one server hold few and many messages in one queue. Reads of both are interleaved and compared as a
+ratio of medians, so whatever else the machine does meets both alike. What was popped is sent again, untimed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from statistics import median
+
+import asyncpg
+
+from stafette.database import schema
+from stafette.database.embedded import EmbeddedPostgres
+from stafette.database.requests import Ask, Send
+from stafette.database.store import Store
+from stafette.errors import StafetteError
+from stafette.model import Message
+
+QUEUE = "deep"
+CLIENTS = 10
+BODY = b"x" * 200
+CONTEXT_EVERY = 10  # one message in so many has a context, of its own
+BATCHES = (1, 32)
+
+FILL = """
+INSERT INTO stafette.ready
+    (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
+SELECT nextval('stafette.message_id'), $1::integer, 0, $2::integer + n % $3::integer, n / 7 % 10, 0,
+       CASE WHEN n % $4::integer = 0 THEN n END, now(), NULL, NULL, $5::bytea
+FROM generate_series(1, $6::integer) AS n
+"""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many messages few and many are, and how often to read."""
+
+    few: int
+    many: int
+    repetitions: int
+
+
+class Depth:
+    """A database with so many messages in one queue."""
+
+    def __init__(self, store: Store, client: int, messages: int) -> None:
+        self._store, self._client, self._messages = store, client, messages
+        self._contexts = Random(0)
+
+    @classmethod
+    async def fill(cls, server: EmbeddedPostgres, messages: int) -> Depth:
+        url = server.url.replace("@/stafette?", f"@/depth_{messages}?")
+        connection = await asyncpg.connect(server.url)
+        await connection.execute(f"CREATE DATABASE depth_{messages}")
+        await connection.close()
+        await schema.migrate(url)
+        store = await Store.open(url, connections=1)
+        clients = [(await store.register(f"client {number}")).id for number in range(CLIENTS)]
+        queue = await store.create_queue(clients[0], QUEUE)
+        connection = await asyncpg.connect(url)
+        await connection.execute(FILL, queue.id, clients[0], CLIENTS, CONTEXT_EVERY, BODY, messages)
+        await connection.execute("VACUUM ANALYZE stafette.ready")
+        await connection.close()
+        return cls(store, clients[0], messages)
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    def context(self) -> int:
+        return self._contexts.randrange(1, self._messages // CONTEXT_EVERY) * CONTEXT_EVERY
+
+    async def pop(self, size: int) -> float:
+        """The seconds that popping took; the messages are there again in the end, if at another place."""
+        seconds, messages = await self._timed(self._store.receive, [Ask(self._client, QUEUE)] * size)
+        again = [
+            Send(self._client, (message.queue,), message.body, priority=message.priority, context=message.context)
+            for message in messages
+        ]
+        await self._store.send(again)
+        return seconds
+
+    async def peek_by_sender(self, size: int) -> float:
+        asks = [Ask(self._client, QUEUE, f"client {number % CLIENTS}") for number in range(size)]
+        return (await self._timed(self._store.peek, asks))[0]
+
+    async def peek_by_context(self, size: int) -> float:
+        return (await self._timed(self._store.peek, [Ask(self._client, context=self.context()) for _ in range(size)]))[
+            0
+        ]
+
+    async def peek_by_arrival(self, size: int) -> float:
+        return (await self._timed(self._store.peek, [Ask(self._client, QUEUE, order="arrival")] * size))[0]
+
+    async def _timed(
+        self, read: Callable[[Sequence[Ask]], Awaitable[list[list[Message] | StafetteError]]], asks: list[Ask]
+    ) -> tuple[float, list[Message]]:
+        started = time.perf_counter()
+        answers = await read(asks)
+        seconds = time.perf_counter() - started
+        messages = [message for answer in answers if isinstance(answer, list) for message in answer]
+        if len(messages) != len(asks):
+            raise RuntimeError(f"{len(asks)} reads found {len(messages)} messages: {answers}")
+        return seconds, messages
+
+
+READS: dict[str, Callable[[Depth, int], Awaitable[float]]] = {
+    "pop": Depth.pop,
+    "peek by sender": Depth.peek_by_sender,
+    "peek by context": Depth.peek_by_context,
+    "peek by arrival": Depth.peek_by_arrival,
+}
+
+
+async def measure(
+    server: EmbeddedPostgres, effort: Effort, say: Callable[[str], None]
+) -> dict[str, dict[str, float | int]]:
+    """Milliseconds of each kind of read at each depth, and their ratio."""
+    depths = []
+    for messages in (effort.few, effort.many):
+        say(f"depth: storing {messages:,} messages")
+        depths.append(await Depth.fill(server, messages))
+    found: dict[str, dict[str, float | int]] = {}
+    for name, read in READS.items():
+        for size in BATCHES:
+            say(f"depth: {name}, {size} at a time")
+            few, many = await _interleaved(depths, read, size, effort.repetitions)
+            found[name if size == 1 else f"{name} × {size}"] = {"few_ms": few, "many_ms": many, "ratio": many / few}
+    for depth in depths:
+        await depth.close()
+    return found
+
+
+async def _interleaved(
+    depths: list[Depth], read: Callable[[Depth, int], Awaitable[float]], size: int, repetitions: int
+) -> list[float]:
+    """The median milliseconds at each depth; whoever goes first has no advantage, as they take turns."""
+    seconds: list[list[float]] = [[] for _ in depths]
+    warm_up = repetitions // 10 + 1
+    for repetition in count(-warm_up):
+        if repetition == repetitions:
+            break
+        turns = list(zip(depths, seconds, strict=True))
+        for depth, taken in turns if repetition % 2 else reversed(turns):
+            duration = await read(depth, size)
+            if repetition >= 0:
+                taken.append(duration)
+    return [median(taken) * 1000 for taken in seconds]

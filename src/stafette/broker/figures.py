@@ -1,0 +1,76 @@
+"""What a broker counts about itself: plain numbers that cost next to nothing to add to, put into words only when asked.
+
+Everything is added to on the event loop and may be read from any thread.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from itertools import accumulate
+
+from stafette.protocol.messages import Answer, Failed, Request
+
+BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+SECONDS_BOUNDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class Histogram:
+    """How often values fell between bounds."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float, times: int = 1) -> None:
+        """Count a value, once or several times."""
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    def cumulated(self) -> list[tuple[str, float]]:
+        """How many values were at most each bound, the last of which is infinite."""
+        return list(zip((*map(str, self.bounds), "+Inf"), accumulate(self.counts), strict=True))
+
+
+class Figures:
+    """The counters of one broker process."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.answered: defaultdict[type[Request], int] = defaultdict(int)
+        """Answers to requests that were taken on, by kind."""
+        self.failed: defaultdict[tuple[type[Request], str], int] = defaultdict(int)
+        """Those of them that report an error, by kind and whose turn it is then."""
+        self.batch_requests = Histogram(BATCH_BOUNDS)
+        self.queue_seconds = Histogram(SECONDS_BOUNDS)
+        """From accepting a request until it went to the database for the first time."""
+        self.database_seconds = Histogram(SECONDS_BOUNDS)
+        """Per batch."""
+        self.received_bytes = 0
+        self.sent_bytes = 0
+        self.rounds: defaultdict[tuple[str, str], int] = defaultdict(int)
+        """Rounds of upkeep, by service and whether it worked."""
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.started
+
+    def answer(self, request: Request, answer: Answer) -> None:
+        """Count an answer."""
+        kind = type(request)
+        self.answered[kind] += 1
+        if type(answer) is Failed:
+            self.failed[kind, answer.group] += 1
+
+    def requests(self) -> dict[tuple[str, str], int]:
+        """Answers by the name of the operation and the outcome: ok, caller, again or ours."""
+        failed = self.failed.copy()
+        found = {(kind.__name__, group): count for (kind, group), count in failed.items()}
+        for kind, count in self.answered.copy().items():
+            found[kind.__name__, "ok"] = count - sum(n for (other, _), n in failed.items() if other is kind)
+        return found

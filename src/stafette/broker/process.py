@@ -1,0 +1,62 @@
+"""A broker as a process: it serves until a signal, a command or the end of its parent tells it to stop, and drains."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+
+from stafette.broker import reports
+from stafette.broker.control import Control
+from stafette.broker.metrics import HOST, metrics_served
+from stafette.broker.node import Node
+from stafette.broker.server import BrokerSettings, running
+
+log = logging.getLogger(__name__)
+
+
+async def serve(
+    settings: BrokerSettings,
+    *,
+    listening: Sequence[socket.socket] | None = None,
+    lifeline: socket.socket | None = None,
+    worker: int = 0,
+    started: Callable[[int], None],
+) -> None:
+    """Serve until told to stop; `started` learns the port. A worker's lifeline ends when its parent does."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if lifeline is not None:
+        loop.add_reader(lifeline, _parent_ended, lifeline, stop)
+    with ExitStack() as to_the_end:  # an operator may want to look at a broker that does not finish draining
+        async with running(settings, listening) as (node, port):
+            if settings.metrics_port is not None:
+                wanted = settings.metrics_port and settings.metrics_port + worker
+                metrics_port = to_the_end.enter_context(metrics_served(node, wanted))
+                log.info("broker %s shows its figures on http://%s:%d/metrics", node.name, HOST, metrics_port)
+            if settings.data is not None:
+                to_the_end.enter_context(_control(node, settings.url(port), stop).serving(settings.data))
+            log.info("broker %s serves %s", node.name, settings.url(port))
+            started(port)
+            await stop.wait()
+            log.info("broker %s drains", node.name)
+        log.info("broker %s has ended", node.name)
+
+
+def _parent_ended(lifeline: socket.socket, stop: asyncio.Event) -> None:
+    asyncio.get_running_loop().remove_reader(lifeline)  # it would say so again and again
+    stop.set()
+
+
+def _control(node: Node, url: str, stop: asyncio.Event) -> Control:
+    return Control(
+        on_loop={"status": partial(reports.status, node, url), "memory": partial(reports.memory, node)},
+        anywhere={"stacks": partial(reports.stacks, asyncio.get_running_loop())},
+        stop=stop.set,
+    )
