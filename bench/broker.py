@@ -95,8 +95,8 @@ def through_pgbench(server: EmbeddedPostgres, seconds: float, folder: Path) -> f
         script.write_text(text)
         scripts += ["-f", f"{script}@1"]
     socket = server.url.partition("host=")[2].partition("&")[0]
-    command = [str(server.bin("pgbench")), "-n", "-M", "prepared", "-c", "16", "-j", "2", "-T", str(int(seconds)), *scripts,
-               "-h", socket, "-U", "stafette", "stafette"]  # fmt: skip
+    load = f"-n -M prepared -c 16 -j 2 -T {int(seconds)} -h {socket} -U stafette".split()
+    command = [str(server.bin("pgbench")), *load, *scripts, "stafette"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(next(line for line in done.stdout.splitlines() if line.startswith("tps")).split()[2])
 
