@@ -1,0 +1,545 @@
+"""What the Store means, without a database: the same operations on one list of messages, with a clock set by hand.
+
+It is written to be read, not to be fast. A batch is its requests one after the other, and a message is one object that
+changes its state. Numbers that only PostgreSQL can choose (ids, tokens) are zero here until the first answer that
+bears them; `test_state_machine.py` learns them then and insists on them ever after.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, ParamSpec, TypeVar
+
+from stafette import errors
+from stafette.database.requests import Ask, Counts, Held, LeaseAsk, Overview, Send
+from stafette.model import Headers, Message
+
+DEFAULT_MAX_BODY = 1_048_576
+DEFAULT_MAX_DELIVERIES = 5
+MAX_NAME = 200
+KEY_SECONDS = 24 * 3600
+BROKER_FORGOTTEN_SECONDS = 3600
+INT16, INT32, INT64 = 2**15, 2**31, 2**63
+
+State = Literal["ready", "delayed", "leased", "dead"]
+Answer = TypeVar("Answer")
+Arguments = ParamSpec("Arguments")
+
+
+@dataclass
+class ModelClient:
+    """A registered client."""
+
+    id: int
+    name: str
+    mode: str
+    secret: str | None
+    registered_at: datetime | None = None
+
+
+@dataclass
+class ModelQueue:
+    """A queue; its messages know it by name."""
+
+    name: str
+    creator: str
+    owner: str | None = None
+    exclude_own: bool = False
+    max_body: int = DEFAULT_MAX_BODY
+    max_deliveries: int = DEFAULT_MAX_DELIVERIES
+    dead_letter: str | None = None
+    id: int = 0
+    created_at: datetime | None = None
+
+
+@dataclass(eq=False)
+class ModelMessage:
+    """A message in one queue, from its arrival to its end."""
+
+    queue: str
+    sender: str
+    receiver: str | None
+    context: int | None
+    priority: int
+    headers: Headers | None
+    body: bytes
+    expires_at: float | None
+    state: State = "ready"
+    until: float = 0  # delayed: when it is due; leased: when the lease ends
+    deliveries: int = 0
+    token: int = 0
+    id: int = 0
+    arrived_at: datetime | None = None
+
+    def shown(self, arrived_at: datetime) -> Message:
+        """As a reader gets it."""
+        return Message(
+            id=self.id, queue=self.queue, sender=self.sender, receiver=self.receiver, context=self.context,
+            priority=self.priority, arrived_at=self.arrived_at or arrived_at, deliveries=self.deliveries,
+            headers=self.headers, body=self.body,
+        )  # fmt: skip
+
+
+@dataclass
+class ModelKey:
+    """The first use of an idempotency key: what was sent, and what came of it."""
+
+    content: Send
+    sent: list[ModelMessage]
+    expires_at: float
+
+
+@dataclass
+class ModelBroker:
+    name: str
+    alive_until: float
+
+
+@dataclass
+class ModelSession:
+    broker: int
+    token: int = 0
+
+
+def outcome(
+    work: Callable[Arguments, Answer], *arguments: Arguments.args, **options: Arguments.kwargs
+) -> Answer | errors.StafetteError:
+    """The answer, or the error as an answer."""
+    try:
+        return work(*arguments, **options)
+    except errors.StafetteError as error:
+        return error
+
+
+@dataclass
+class ModelStore:
+    """All of Stafette's state. Messages are in order of arrival, whatever happens to them later."""
+
+    now: float = 0
+    clients: dict[int, ModelClient] = field(default_factory=dict)
+    queues: dict[str, ModelQueue] = field(default_factory=dict)
+    messages: list[ModelMessage] = field(default_factory=list)
+    keys: dict[tuple[int, str], ModelKey] = field(default_factory=dict)
+    brokers: dict[int, ModelBroker] = field(default_factory=dict)
+    sessions: dict[int, ModelSession] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)  # of everyone who ever registered: a name keeps its number
+
+    # Clients
+
+    def register(self, name: str, mode: str, secret: str | None, number: int) -> ModelClient:
+        """The first time counts; a bare name or a deleted client registers anew, under the number it had."""
+        require(is_name(name), errors.InvalidRequest)
+        require(mode in ("full", "read-only"), errors.InvalidRequest)
+        known = self.client_named(name)
+        if known is None:
+            known = ModelClient(number, name, mode, secret)
+            self.clients[number] = known
+            self.names[number] = name
+            self.queues["@" + name] = ModelQueue("@" + name, creator=name, owner=name)
+        return known
+
+    def client(self, name: str) -> ModelClient:
+        known = self.client_named(name)
+        if known is None:
+            raise errors.ClientNotFound
+        return known
+
+    def client_named(self, name: str) -> ModelClient | None:
+        return next((client for client in self.clients.values() if client.name == name), None)
+
+    def set_secret(self, name: str, secret: str | None) -> None:
+        self.client(name).secret = secret
+
+    def delete_client(self, name: str) -> None:
+        """With it go its personal queue, what waits for it and its keys; what it sent stays."""
+        client = self.client(name)
+        require(self.broker_of(client.id) is None, errors.AlreadyOnline)
+        self.messages = [message for message in self.messages if message.receiver != name]
+        self.keys = {place: key for place, key in self.keys.items() if place[0] != client.id}
+        self.sessions.pop(client.id, None)
+        self._remove_queue("@" + name)
+        del self.clients[client.id]
+
+    def _may_change(self, client: int) -> ModelClient:
+        require(client in self.clients, errors.ClientNotFound)
+        require(self.clients[client].mode == "full", errors.PermissionDenied)
+        return self.clients[client]
+
+    # Queues
+
+    def create_queue(
+        self,
+        client: int,
+        name: str,
+        *,
+        exclude_own: bool = False,
+        exist_ok: bool = False,
+        max_body: int | None = None,
+        max_deliveries: int | None = None,
+        dead_letter: str | None = None,
+    ) -> ModelQueue:
+        creator = self._may_change(client)
+        require(is_name(name) and not name.startswith("@"), errors.InvalidRequest)
+        require(max_body is None or 0 <= max_body <= 2**26, errors.InvalidRequest)
+        require(max_deliveries is None or 1 <= max_deliveries < INT16, errors.InvalidRequest)
+        if dead_letter is not None:
+            self.queue(dead_letter)
+        require(exist_ok or name not in self.queues, errors.QueueExists)
+        if name not in self.queues:
+            self.queues[name] = ModelQueue(
+                name, creator=creator.name, exclude_own=exclude_own, dead_letter=dead_letter,
+                max_body=DEFAULT_MAX_BODY if max_body is None else max_body,
+                max_deliveries=DEFAULT_MAX_DELIVERIES if max_deliveries is None else max_deliveries,
+            )  # fmt: skip
+        return self.queues[name]
+
+    def delete_queue(self, client: int, name: str, *, force: bool) -> None:
+        self._may_change(client)
+        require(self.queue(name).owner is None, errors.PermissionDenied)
+        require(force or not self._in_queue(name), errors.QueueNotEmpty)
+        self._remove_queue(name)
+
+    def _remove_queue(self, name: str) -> None:
+        del self.queues[name]
+        self._remove(self._in_queue(name))
+        for queue in self.queues.values():
+            if queue.dead_letter == name:
+                queue.dead_letter = None
+
+    def queue(self, name: str) -> ModelQueue:
+        require(name in self.queues, errors.QueueNotFound)
+        return self.queues[name]
+
+    def personal_queue(self, client: str) -> ModelQueue:
+        self.client(client)
+        return self.queue("@" + client)
+
+    def waiting_queues(self, client: int, limit: int | None) -> list[tuple[ModelQueue, int]]:
+        """Where something addressed to this client can be read, and how much, most first."""
+        me = self.names.get(client)
+        waiting = Counter(m.queue for m in self.messages if m.receiver == me is not None and self._can_be_read(m))
+        return [(self.queues[name], waiting[name]) for name in sorted(waiting, key=lambda n: (-waiting[n], n))][:limit]
+
+    # Sending
+
+    def send(self, sends: Sequence[Send]) -> list[list[ModelMessage] | errors.StafetteError]:
+        return [outcome(self._send, send) for send in sends]
+
+    def _send(self, send: Send) -> list[ModelMessage]:
+        """In all queues or in none; with a key only once."""
+        require(bool(send.queues) and is_storable(send), errors.InvalidRequest)
+        messages = [self._message(send, queue) for queue in send.queues]
+        if send.key is not None:
+            first = self.keys.setdefault(
+                (send.sender, send.key), ModelKey(_content(send), messages, self.now + KEY_SECONDS)
+            )
+            require(first.content == _content(send), errors.KeyConflict)
+            if first.sent is not messages:
+                return first.sent
+        self.messages += messages
+        return messages
+
+    def _message(self, send: Send, queue_name: str) -> ModelMessage:
+        sender = self._may_change(send.sender)
+        queue = self.queue(queue_name)
+        if send.receiver is not None and self.client_named(send.receiver) is None:
+            require(send.allow_unknown and is_name(send.receiver), errors.ClientNotFound)
+        require(send.receiver is None or queue.owner in (None, send.receiver), errors.PermissionDenied)
+        require(not (queue.exclude_own and send.receiver == sender.name), errors.InvalidRequest)
+        require(len(send.body) <= queue.max_body, errors.MessageTooLarge)
+        require(1 <= send.priority <= 10, errors.InvalidRequest)
+        require(send.delay is None or send.delay >= 0, errors.InvalidRequest)
+        require(send.ttl is None or send.ttl > 0, errors.InvalidRequest)
+        require(send.key is None or 1 <= len(send.key) <= MAX_NAME, errors.InvalidRequest)
+        return ModelMessage(
+            queue=queue_name,
+            sender=sender.name,
+            receiver=queue.owner or send.receiver,  # what is in a personal queue is its owner's
+            context=send.context,
+            priority=send.priority,
+            headers=send.headers,
+            body=send.body,
+            expires_at=None if send.ttl is None else self.now + send.ttl,
+            state="delayed" if send.delay else "ready",
+            until=self.now + (send.delay or 0),
+        )
+
+    # Reading
+
+    def receive(self, asks: Sequence[Ask]) -> list[list[ModelMessage] | errors.StafetteError]:
+        answers = self._take(asks)
+        for answer in answers:
+            self._remove(answer if isinstance(answer, list) else ())
+        return answers
+
+    def lease(self, asks: Sequence[LeaseAsk]) -> list[list[ModelMessage] | errors.StafetteError]:
+        answers = self._take([lease.ask for lease in asks])
+        for lease, answer in zip(asks, answers, strict=True):
+            for message in answer if isinstance(answer, list) else ():
+                message.until = self.now + lease.seconds
+                message.deliveries += 1
+                message.token = 0
+        return answers
+
+    def peek(self, asks: Sequence[Ask]) -> list[list[ModelMessage] | errors.StafetteError]:
+        """Each ask for itself: nothing is taken, so two may see the same."""
+        return [outcome(self._look, ask) for ask in asks]
+
+    def _take(self, asks: Sequence[Ask]) -> list[list[ModelMessage] | errors.StafetteError]:
+        """In a batch the plain asks come first, then the others, each kind in its order: any order is as right, and
+        plain asks are fast together. A value that cannot be stored splits its batch up."""
+        if len(asks) > 1 and not all(is_storable(ask) for ask in asks):
+            return [answer for ask in asks for answer in self._take([ask])]
+        turns = sorted(range(len(asks)), key=lambda place: not self._is_plain(asks[place]))
+        answers: dict[int, list[ModelMessage] | errors.StafetteError] = {}
+        for place in turns:
+            answers[place] = found = outcome(self._look, asks[place], removing=True)
+            for message in found if isinstance(found, list) else ():
+                message.state = "leased"
+        return [answers[place] for place in range(len(asks))]
+
+    def _is_plain(self, ask: Ask) -> bool:
+        """Only messages for anyone, by priority, come into question."""
+        if ask.queue not in self.queues or self.queues[ask.queue].exclude_own:
+            return False
+        own = [m for m in self._in_queue(ask.queue, "ready") if m.receiver == self.names.get(ask.client)]
+        return ask.sender is None and ask.context is None and ask.order == "priority" and not own
+
+    def _look(self, ask: Ask, *, removing: bool = False) -> list[ModelMessage]:
+        require(is_storable(ask), errors.InvalidRequest)
+        require(ask.client in self.clients, errors.ClientNotFound)
+        reader = self.clients[ask.client]
+        require(not removing or reader.mode == "full", errors.PermissionDenied)
+        if ask.queue is not None:
+            require(self.queue(ask.queue).owner in (None, reader.name), errors.PermissionDenied)
+        if ask.sender is not None:
+            self.client(ask.sender)
+        require((ask.queue, ask.sender, ask.context) != (None, None, None), errors.InvalidRequest)
+        require(ask.count >= 1, errors.InvalidRequest)
+        found = [
+            message
+            for message in self.messages
+            if self._is_visible(message, reader.name)
+            and ask.queue in (None, message.queue)
+            and ask.sender in (None, message.sender)
+            and ask.context in (None, message.context)
+        ]
+        if ask.order == "priority":
+            found.sort(key=lambda message: -message.priority)
+        return found[: ask.count]
+
+    def _can_be_read(self, message: ModelMessage) -> bool:
+        return message.state == "ready" and (message.expires_at is None or message.expires_at > self.now)
+
+    def _is_visible(self, message: ModelMessage, reader: str | None) -> bool:
+        """For anyone or for the reader; where own messages are excluded, not what the reader sent."""
+        own_hidden = self.queues[message.queue].exclude_own and message.sender == reader
+        return self._can_be_read(message) and message.receiver in (None, reader) and not own_hidden
+
+    def browse(self, queue: str, viewer: int | None) -> list[ModelMessage]:
+        """All pages of a queue in order of arrival. An operator, who is nobody, sees all."""
+        owner = self.queue(queue).owner
+        waiting = [message for message in self._in_queue(queue) if self._can_be_read(message)]
+        if viewer is None:
+            return waiting
+        me = self.names.get(viewer, "")
+        require(owner in (None, me), errors.PermissionDenied)
+        return [message for message in waiting if self._is_visible(message, me)]
+
+    # Leases
+
+    def ack(self, leases: Sequence[Held]) -> list[errors.StafetteError | None]:
+        return [outcome(self._ack, held) for held in leases]
+
+    def nack(self, leases: Sequence[Held]) -> list[errors.StafetteError | None]:
+        return [outcome(self._nack, held) for held in leases]
+
+    def extend(self, leases: Sequence[Held]) -> list[errors.StafetteError | None]:
+        return [outcome(self._extend, held) for held in leases]
+
+    def _ack(self, held: Held) -> None:
+        self._remove([self._leased(held)])
+
+    def _nack(self, held: Held) -> None:
+        self._give_back(self._leased(held), held.delay or 0)
+
+    def _extend(self, held: Held) -> None:
+        self._leased(held).until = self.now + held.seconds
+
+    def _leased(self, held: Held) -> ModelMessage:
+        """The message, if the lease is the one that counts and has time left."""
+        for message in self.messages:
+            if (message.id, message.token, message.state) == (held.id, held.token, "leased"):
+                require(message.until > self.now, errors.LeaseLost)
+                return message
+        raise errors.LeaseLost
+
+    def _give_back(self, message: ModelMessage, delay: float = 0) -> None:
+        """Back to its queue, or, delivered as often as its queue allows, to where the dead go."""
+        queue = self.queues[message.queue]
+        if message.deliveries < queue.max_deliveries:
+            message.state = "delayed" if delay > 0 else "ready"
+            message.until = self.now + delay
+        elif queue.dead_letter is None:
+            message.state = "dead"
+        else:
+            message.state = "ready"
+            message.queue = queue.dead_letter
+            message.receiver = self.queues[queue.dead_letter].owner
+            message.headers = {**(message.headers or {}), "stafette-died-in": queue.name}
+            message.deliveries = 0
+            message.expires_at = None
+
+    # A whole queue
+
+    def purge(self, client: int, queue: str) -> int:
+        reader = self._may_change(client)
+        require(self.queue(queue).owner in (None, reader.name), errors.PermissionDenied)
+        return self._remove(self._in_queue(queue, "ready", "delayed"))
+
+    def redrive(self, queue: str) -> int:
+        self.queue(queue)
+        dead = self._in_queue(queue, "dead")
+        for message in dead:
+            message.state = "ready"
+            message.deliveries = 0
+        return len(dead)
+
+    def bury(self, queue: str) -> int:
+        self.queue(queue)
+        return self._remove(self._in_queue(queue, "dead"))
+
+    def count(self, queue: str) -> Counts:
+        """What has expired counts until upkeep drops it."""
+        self.queue(queue)
+        states = Counter(message.state for message in self._in_queue(queue))
+        return Counts(states["ready"], states["delayed"], states["leased"], states["dead"])
+
+    def overview(self) -> Overview:
+        states = Counter(message.state for message in self.messages)
+        return Overview(
+            clients=len(self.clients),
+            online=sum(self.broker_of(client) is not None for client in self.clients),
+            brokers=sum(broker.alive_until > self.now for broker in self.brokers.values()),
+            queues=len(self.queues),
+            ready=states["ready"],
+            delayed=states["delayed"],
+            leased=states["leased"],
+            dead=states["dead"],
+        )
+
+    def _in_queue(self, queue: str, *states: State) -> list[ModelMessage]:
+        return [m for m in self.messages if m.queue == queue and (not states or m.state in states)]
+
+    def _remove(self, gone: Iterable[ModelMessage]) -> int:
+        before = len(self.messages)
+        going = set(gone)
+        self.messages = [message for message in self.messages if message not in going]
+        return before - len(self.messages)
+
+    # Upkeep
+
+    def expire_leases(self) -> Counter[str]:
+        """How many messages came back, by the queue they are in now."""
+        late = [message for message in self.messages if message.state == "leased" and message.until <= self.now]
+        for message in late:
+            self._give_back(message)
+        return Counter(message.queue for message in late)
+
+    def promote_delayed(self) -> Counter[str]:
+        due = [message for message in self.messages if message.state == "delayed" and message.until <= self.now]
+        for message in due:
+            message.state = "ready"
+        return Counter(message.queue for message in due)
+
+    def drop_expired(self) -> int:
+        return self._remove([m for m in self.messages if m.state == "ready" and not self._can_be_read(m)])
+
+    def forget_keys(self) -> int:
+        """Until it is forgotten, a key counts, however old."""
+        before = len(self.keys)
+        self.keys = {place: key for place, key in self.keys.items() if key.expires_at > self.now}
+        return before - len(self.keys)
+
+    # Brokers and sessions: a session lives as long as its broker does
+
+    def join_broker(self, broker: int, name: str, seconds: float) -> None:
+        for number, known in list(self.brokers.items()):
+            if known.alive_until < self.now - BROKER_FORGOTTEN_SECONDS:
+                self.leave_broker(number)
+        self.brokers[broker] = ModelBroker(name, self.now + seconds)
+
+    def renew_broker(self, broker: int, seconds: float) -> bool | None:
+        known = self.brokers.get(broker)
+        if known is None:
+            return None
+        held = known.alive_until > self.now
+        known.alive_until = self.now + seconds
+        return held
+
+    def leave_broker(self, broker: int) -> None:
+        self.brokers.pop(broker, None)
+        self.sessions = {client: session for client, session in self.sessions.items() if session.broker != broker}
+
+    def broker_of(self, client: int) -> ModelBroker | None:
+        """The live broker through which a client is online."""
+        session = self.sessions.get(client)
+        if session is None or self.brokers[session.broker].alive_until <= self.now:
+            return None
+        return self.brokers[session.broker]
+
+    def take_sessions(self, clients: Sequence[int], broker: int, resumed: Sequence[int]) -> list[ModelSession | None]:
+        """A name that is online already, or taken by an earlier one of the batch, is refused; so is a stranger. Who
+        shows the token of the live session continues it."""
+        free = {
+            client
+            for client in self.clients.keys() & set(clients)
+            if self.broker_of(client) is None or self.sessions[client].token in resumed
+        }
+        require(not free or broker in self.brokers, errors.InvalidRequest)
+        answers: list[ModelSession | None] = [None for _ in clients]
+        for place, client in enumerate(clients):
+            if client in free:
+                self.sessions[client] = answers[place] = ModelSession(broker)
+                free.remove(client)
+        return answers
+
+    def release_sessions(self, sessions: Sequence[tuple[int, int]]) -> None:
+        for client, token in sessions:
+            if client in self.sessions and self.sessions[client].token == token:
+                del self.sessions[client]
+
+    def broker_sessions(self, broker: int) -> dict[int, int]:
+        return {client: session.token for client, session in self.sessions.items() if session.broker == broker}
+
+
+def require(condition: bool, otherwise: type[errors.StafetteError]) -> None:
+    if not condition:
+        raise otherwise
+
+
+def is_name(name: str) -> bool:
+    return 1 <= len(name) <= MAX_NAME and name.isprintable()
+
+
+def is_storable(request: Send | Ask) -> bool:
+    """Whether PostgreSQL has room for the values, whatever we think of them."""
+    number_fits = request.context is None or -INT64 <= request.context < INT64
+    if isinstance(request, Send):
+        texts = [request.receiver, request.key, *request.queues, *(request.headers or {}).values()]
+        number_fits = number_fits and -INT16 <= request.priority < INT16
+    else:
+        texts = [request.queue, request.sender]
+        number_fits = number_fits and -INT32 <= request.count < INT32
+    return number_fits and not any("\0" in text for text in texts if text is not None)
+
+
+def _content(send: Send) -> Send:
+    """What a key stands for: all of the message, but not whether a stranger may receive it."""
+    return Send(
+        send.sender, send.queues, send.body, send.receiver, send.priority, send.context, send.headers, send.delay,
+        send.ttl,
+    )  # fmt: skip
