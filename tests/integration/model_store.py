@@ -354,7 +354,7 @@ class ModelStore:
     def ack(self, leases: Sequence[Held]) -> list[errors.StafetteError | None]:
         return [outcome(self._ack, held) for held in leases]
 
-    def nack(self, leases: Sequence[Held]) -> list[errors.StafetteError | None]:
+    def nack(self, leases: Sequence[Held]) -> list[str | errors.StafetteError | None]:
         return [outcome(self._nack, held) for held in leases]
 
     def extend(self, leases: Sequence[Held]) -> list[errors.StafetteError | None]:
@@ -363,8 +363,10 @@ class ModelStore:
     def _ack(self, held: Held) -> None:
         self._remove([self._leased(held)])
 
-    def _nack(self, held: Held) -> None:
-        self._give_back(self._leased(held), held.delay or 0)
+    def _nack(self, held: Held) -> str | None:
+        message = self._leased(held)
+        self._give_back(message, held.delay or 0)
+        return message.queue if message.state == "ready" else None
 
     def _extend(self, held: Held) -> None:
         self._leased(held).until = self.now + held.seconds

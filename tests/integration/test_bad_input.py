@@ -491,9 +491,33 @@ async def test_who_never_reads_is_held_and_then_hung_up_on(broker: Broker, time_
         await broker.serves()
         assert connection.unsent <= UNREAD_BYTES + MEBIBYTE + 100
         assert len(connection._reader._kept) <= MEBIBYTE + 100
+        assert connection.session.in_flight <= 1
     broker.node.drop_debtors()
     await broker.until(lambda: connection not in broker.node.connections)
     assert broker.node.refusals["slow reader"] == 1
+
+
+async def test_what_was_asked_before_is_held_back_too(broker: Broker) -> None:
+    await broker.healthy.create_queue("large", max_body=MEBIBYTE)
+    await broker.healthy.send("large", bytes(MEBIBYTE))
+    peer = await broker.peer(limit=1000, buffer=10_000)
+    await peer.hello("deaf")
+    peer.write(*(request(17, 2 + number, "large") for number in range(50)))
+    connection = peer.connection
+    await broker.until(lambda: connection.clogged)
+    for _ in range(20):
+        await broker.serves()
+        assert connection.unsent <= UNREAD_BYTES + MEBIBYTE + 1000
+    assert [len((await peer.answer()).messages) for _ in range(50)] == [1] * 50  # type: ignore[union-attr]
+
+
+async def test_who_hangs_up_in_the_middle_leaves_nothing_behind(broker: Broker) -> None:
+    peer = await broker.open("hasty")
+    connection = peer.connection
+    peer.write(*(request(23, 2 + number) for number in range(200)), request(11, 300, ["healthy"], 1e9))
+    await peer.answer()
+    await peer.hang_up()
+    await broker.until(lambda: connection not in broker.node.connections)
 
 
 async def test_who_reads_slowly_keeps_its_connection(broker: Broker, time_is_up: None) -> None:

@@ -133,3 +133,27 @@ async def test_a_message_wakes_a_read_on_another_broker(
         message = await reading
         assert message is not None
         assert message.body == b"%d" % number
+
+
+async def test_a_message_given_back_wakes_a_read(connect: Connect) -> None:
+    alice, bob = await connect("alice"), await connect("bob")
+    await alice.create_queue("jobs")
+    await alice.send("jobs", b"again")
+    work = await alice.lease("jobs")
+    assert work is not None
+    reading = asyncio.create_task(bob.receive("jobs", wait=60))
+    await bob.ping()
+    await work.nack()
+    message = await reading
+    assert message is not None
+    assert message.deliveries == 1
+
+
+async def test_a_name_with_a_secret_is_deleted_by_itself_alone(connect: Connect) -> None:
+    alice, bob = await connect("alice", secret="open sesame"), await connect("bob")
+    await alice.close()
+    with pytest.raises(errors.PermissionDenied):
+        await bob.delete_client("alice")
+    alice = await connect("alice", secret="open sesame")
+    await alice.delete_client("alice")
+    await connect("alice")

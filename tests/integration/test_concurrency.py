@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, pairwise
 from random import Random
@@ -318,10 +318,11 @@ class LeaseWorker:
                 assert leased.message.id not in self.ledger.acked, "acknowledged twice"
                 self.ledger.acked[leased.message.id] = leased.message
 
-    def count(self, ending: str, answers: list[StafetteError | None]) -> None:
-        for error in answers:
-            assert error is None or isinstance(error, LeaseLost)
-            self.ledger.endings[ending if error is None else f"{ending} too late"] += 1
+    def count(self, ending: str, answers: Sequence[str | StafetteError | None]) -> None:
+        for answer in answers:
+            late = isinstance(answer, StafetteError)
+            assert not late or isinstance(answer, LeaseLost)
+            self.ledger.endings[f"{ending} too late" if late else ending] += 1
 
 
 def held(leased: Leased, *, delay: float | None = None, seconds: float = 30.0) -> Held:

@@ -66,7 +66,7 @@ async def test_an_ack_counts_once_and_only_with_its_token(store: Store, worker: 
 async def test_a_nack_puts_the_message_back_and_counts(store: Store, worker: Identity) -> None:
     await send(store, worker)
     first = await lease(store, worker)
-    assert await store.nack([held(first)]) == [None]
+    assert await store.nack([held(first)]) == ["jobs"]
     second = await lease(store, worker)
     assert second.message.deliveries == 2
     assert [type(answer) for answer in await store.ack([held(first)])] == [errors.LeaseLost]

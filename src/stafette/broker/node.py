@@ -63,7 +63,7 @@ class Node:
             connections=limits.connections, batch=limits.batch, deliver=self._deliver, figures=self.figures
         )
         self.bell: Bell | None = None
-        self._operations = Operations(store)
+        self._operations = Operations(store, arrived=self.arrived)
         self._require_secrets = require_secrets
         self._held = 0
         self._owing: dict[Connection, float] = {}

@@ -36,8 +36,9 @@ class Operation:
 class Operations:
     """The operation for each kind of request."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, arrived: Callable[[str], None]) -> None:
         self._store = store
+        self._arrived = arrived
         self.by_kind: dict[type, Operation] = {
             wire.Send: Operation(self._send, batched=True),
             wire.Receive: Operation(self._receive, batched=True, hands_out=True),
@@ -104,9 +105,11 @@ class Operations:
         return _done(items, await self._store.ack([Held(request.message, request.token) for _, request in items]))
 
     async def _nack(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        return _done(
-            items, await self._store.nack([Held(request.message, request.token, request.delay) for _, request in items])
-        )
+        given_back = [Held(request.message, request.token, request.delay) for _, request in items]
+        answers = await self._store.nack(given_back)
+        for queue in {answer for answer in answers if isinstance(answer, str)}:
+            self._arrived(queue)
+        return _done(items, [answer if isinstance(answer, StafetteError) else None for answer in answers])
 
     async def _extend(self, items: Sequence[Item]) -> Sequence[Outcome]:
         return _done(
@@ -168,7 +171,7 @@ class Operations:
     async def _delete_client(self, session: Session, request: wire.DeleteClient) -> Outcome:
         if request.client == session.name:
             await self._store.release_sessions([(session.client, session.token)])
-        await self._store.delete_client(request.client)
+        await self._store.delete_client(request.client, by=session.client)
         return wire.Done(request.id)
 
 

@@ -117,8 +117,8 @@ class Store:
         """Be done with leased messages."""
         return await self._batch(self._ack, leases)
 
-    async def nack(self, leases: Sequence[Held]) -> list[StafetteError | None]:
-        """Give leased messages back, each after its delay."""
+    async def nack(self, leases: Sequence[Held]) -> list[str | StafetteError | None]:
+        """Give leased messages back, each after its delay; the answer is the queue in which it is ready, if it is."""
         return await self._batch(self._nack, leases)
 
     async def extend(self, leases: Sequence[Held]) -> list[StafetteError | None]:
@@ -197,11 +197,12 @@ class Store:
         rows = await self._fetch("SELECT stafette.ack_batch($1, $2)", *_proofs(leases))
         return _kept(rows, len(leases))
 
-    async def _nack(self, leases: Sequence[Held]) -> list[StafetteError | None]:
+    async def _nack(self, leases: Sequence[Held]) -> list[str | StafetteError | None]:
         rows = await self._fetch(
-            "SELECT stafette.nack_batch($1, $2, $3)", *_proofs(leases), [lease.delay for lease in leases]
+            "SELECT * FROM stafette.nack_batch($1, $2, $3)", *_proofs(leases), [lease.delay for lease in leases]
         )
-        return _kept(rows, len(leases))
+        ready_in = {place - 1: queue for place, queue in rows}
+        return [ready_in[place] if place in ready_in else LeaseLost(_LEASE_LOST) for place in range(len(leases))]
 
     async def _extend(self, leases: Sequence[Held]) -> list[StafetteError | None]:
         rows = await self._fetch(
@@ -314,9 +315,9 @@ class Store:
         rows = await self._fetch("SELECT * FROM stafette.list_clients($1, $2)", after, limit)
         return [Client(*row) for row in rows]
 
-    async def delete_client(self, name: str) -> None:
-        """Delete a client that is offline, with its personal queue and what waits for it."""
-        await self._fetch("SELECT stafette.delete_client($1)", name)
+    async def delete_client(self, name: str, *, by: int | None = None) -> None:
+        """Delete a client that is offline, with its personal queue and what waits for it; `by` a client, or us."""
+        await self._fetch("SELECT stafette.delete_client($1, $2)", by, name)
 
     async def set_secret(self, name: str, secret: str | None) -> None:
         """Set or remove the hash of a client's secret."""

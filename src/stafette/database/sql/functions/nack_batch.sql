@@ -1,10 +1,11 @@
 -- Gives leased messages back before their time, each after its delay (NULL or 0: at once). Returns the places that
--- still held their lease, as ack_batch() does.
+-- still held their lease, as ack_batch() does, each with the queue in which its message is ready now, if it is.
 CREATE OR REPLACE FUNCTION stafette.nack_batch(ids bigint[], tokens bigint[], delays double precision[])
-RETURNS SETOF integer
+RETURNS TABLE (place integer, queue text)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 AS $$
+#variable_conflict use_column
 DECLARE
     held        bigint[];
     held_delays double precision[];
@@ -23,7 +24,8 @@ BEGIN
             ON a.id = l.id AND a.token = l.token
     ) AS h WHERE h.turn = 1;
 
-    PERFORM stafette.give_back(held, held_delays);
-    RETURN QUERY SELECT unnest(places);
+    RETURN QUERY
+    SELECT h.place, g.queue
+    FROM unnest(held, places) AS h (id, place) JOIN stafette.give_back(held, held_delays) AS g ON g.id = h.id;
 END
 $$;
