@@ -2,7 +2,7 @@
 CREATE OR REPLACE FUNCTION stafette.extend_batch(ids bigint[], tokens bigint[], seconds double precision[])
 RETURNS SETOF integer
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 BEGIN
     RETURN QUERY

@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION stafette.give_back(ids bigint[], delays double precision[])
 RETURNS TABLE (id bigint, queue text)
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 BEGIN

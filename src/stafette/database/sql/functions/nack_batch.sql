@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION stafette.nack_batch(ids bigint[], tokens bigint[], delays double precision[])
 RETURNS TABLE (place integer, queue text)
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
