@@ -23,6 +23,10 @@ from stafette.protocol.messages import Answer, Request, failure
 
 log = logging.getLogger(__name__)
 
+WORTH_A_CALL = 64
+"""Runs that must have gathered for a second call of the same operation beside the first. Fewer go with the next batch:
+one commit for 32 is cheaper than two for 16, by a sixth of all throughput at 64 clients (docs/performance.md)."""
+
 _NOT_STARTED = "the broker could not start on this in time; nothing has happened"
 
 
@@ -49,6 +53,8 @@ class Engine:
         self._batch = batch
         self._deliver = deliver
         self._gathered: dict[Operation, deque[tuple[int, list[Pending]]]] = {}
+        self._calls: dict[Operation, int] = {}
+        """Calls under way, by operation."""
         self._numbers = itertools.count()
         self._dispatching = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -88,12 +94,18 @@ class Engine:
         while self._free and (operation := self._longest_waiting()):
             if batch := self._take(operation):
                 self._free -= 1
+                self._calls[operation] = self._calls.get(operation, 0) + 1
                 task = asyncio.create_task(self._execute(operation, batch))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
     def _longest_waiting(self) -> Operation | None:
-        heads = [(runs[0][0], operation) for operation, runs in self._gathered.items() if runs]
+        """The operation whose first run has waited longest, of those for which another call is worth its commit."""
+        heads = [
+            (runs[0][0], operation)
+            for operation, runs in self._gathered.items()
+            if runs and (not self._calls.get(operation) or not operation.batched or len(runs) >= WORTH_A_CALL)
+        ]
         return min(heads, key=lambda head: head[0])[1] if heads else None
 
     def _take(self, operation: Operation) -> list[Pending]:
@@ -128,6 +140,7 @@ class Engine:
         self._figures.database_seconds.add(time.perf_counter() - started)
         self._figures.batch_requests.add(len(batch))
         self._free += 1
+        self._calls[operation] -= 1
         self._dispatch()  # before the answers go out: the database need not wait for that
         for pending, outcome in zip(batch, outcomes, strict=True):
             self._answer(pending, outcome)
