@@ -46,6 +46,7 @@ format: $(READY) ## let ruff put the code in order
 bench: $(READY) ## measure, on this machine, as ratios within one run
 	@$(BIN)/python -m bench.database
 	@$(BIN)/python -m bench.broker
+	@$(BIN)/python -m bench.limits
 
 lock: | $(BIN)/uv ## choose the newest versions that fit pyproject.toml and write them down with hashes
 	@$(BIN)/uv pip compile --quiet --universal --all-extras --generate-hashes --no-emit-index-url --no-header \

@@ -48,6 +48,20 @@ DELETE FROM stafette.ready WHERE ctid = (
 
 
 @contextmanager
+def broker_process(server: EmbeddedPostgres, port: int) -> Iterator[int]:
+    """A broker on a port; yields its process id."""
+    command = [STAFETTE, "broker", "--database", server.url, "--port", str(port)]
+    broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert broker.stdout is not None
+        assert broker.stdout.readline(), "the broker did not start"
+        yield broker.pid
+    finally:
+        broker.send_signal(signal.SIGTERM)
+        broker.wait()
+
+
+@contextmanager
 def system() -> Iterator[tuple[EmbeddedPostgres, int]]:
     """A database and a broker; yields the broker's process id too."""
     with tempfile.TemporaryDirectory() as folder:
@@ -55,17 +69,17 @@ def system() -> Iterator[tuple[EmbeddedPostgres, int]]:
         server.start()
         try:
             asyncio.run(schema.migrate(server.url))
-            command = [STAFETTE, "broker", "--database", server.url, "--port", str(PORT)]
-            broker = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-            try:
-                assert broker.stderr is not None
-                next(line for line in broker.stderr if "serves" in line)
-                yield server, broker.pid
-            finally:
-                broker.send_signal(signal.SIGTERM)
-                broker.wait()
+            with broker_process(server, PORT) as pid:
+                yield server, pid
         finally:
             server.stop()
+
+
+@contextmanager
+def another_broker(server: EmbeddedPostgres) -> Iterator[str]:
+    """A second broker on the same database; yields its URL."""
+    with broker_process(server, PORT + 1):
+        yield f"stafette://127.0.0.1:{PORT + 1}"
 
 
 def through_broker(seconds: float, clients: int, *options: str) -> dict[str, Any]:

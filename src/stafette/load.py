@@ -24,7 +24,7 @@ import uvloop
 from stafette.client.aio import Client, connect
 from stafette.errors import StafetteError
 
-OPERATIONS = ("send", "receive", "lease", "peek", "request", "echo")
+OPERATIONS = ("send", "broadcast", "receive", "lease", "peek", "request", "echo")
 CONNECTING_AT_ONCE = 100
 PROGRESS_SECONDS = 0.5
 
@@ -53,6 +53,8 @@ class Tally:
     """By operation; `empty` counts reads that found nothing."""
     errors: Counter[str] = field(default_factory=Counter)
     response_seconds: array[float] = field(default_factory=lambda: array("d"))
+    refusal_seconds: array[float] = field(default_factory=lambda: array("d"))
+    """How long the errors took to come."""
     elapsed: float = 0.0
 
     def add(self, other: Tally) -> None:
@@ -60,6 +62,7 @@ class Tally:
         self.answered += other.answered
         self.errors += other.errors
         self.response_seconds += other.response_seconds
+        self.refusal_seconds += other.refusal_seconds
         self.elapsed = max(self.elapsed, other.elapsed)
 
     def summary(self, load: Load) -> dict[str, object]:
@@ -77,6 +80,7 @@ class Tally:
             "p50_ms": _percentile(times, 0.50),
             "p99_ms": _percentile(times, 0.99),
             "max_ms": 1000 * times[-1] if times else None,
+            "errors_p50_ms": _percentile(sorted(self.refusal_seconds), 0.50),
             "clients": load.clients,
             "seconds": elapsed,
         }
@@ -99,6 +103,7 @@ class Worker:
         self._tally = Tally()
         self._operations: dict[str, Callable[[Client, str], Awaitable[str]]] = {
             "send": self._send,
+            "broadcast": self._broadcast,
             "receive": self._receive,
             "lease": self._lease,
             "peek": self._peek,
@@ -168,6 +173,7 @@ class Worker:
             outcome = await self._operations[name](client, self._random.choice(self._queues))
         except StafetteError as error:
             self._tally.errors[type(error).__name__] += 1
+            self._tally.refusal_seconds.append(time.perf_counter() - intended)
         else:
             self._tally.answered[outcome] += 1
             self._tally.response_seconds.append(time.perf_counter() - intended)
@@ -175,6 +181,10 @@ class Worker:
     async def _send(self, client: Client, queue: str) -> str:
         await client.send(queue, self._body)
         return "send"
+
+    async def _broadcast(self, client: Client, _queue: str) -> str:
+        await client.send(self._queues, self._body)
+        return "broadcast"
 
     async def _receive(self, client: Client, queue: str) -> str:
         return "receive" if await client.receive(queue) is not None else "empty"

@@ -29,7 +29,7 @@ BEGIN
     SELECT t.place, NULL::integer, NULL::text, t.id,
            (SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
            (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
-           (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id),
+           CASE WHEN t.receiver_id <> 0 THEN (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id) END,
            t.context, 10 - t.rank, t.arrived_at,
            k.deliveries::integer, t.headers, t.body, k.token
     FROM taken AS t

@@ -9,7 +9,6 @@ CREATE OR REPLACE FUNCTION stafette.look(
     skipped bigint[] DEFAULT '{}'
 ) RETURNS TABLE (tid tid, id bigint)
 LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 #variable_conflict use_column
 DECLARE

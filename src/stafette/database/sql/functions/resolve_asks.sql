@@ -4,8 +4,6 @@ CREATE OR REPLACE FUNCTION stafette.resolve_asks(
     removing boolean
 ) RETURNS stafette.ask[]
 LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 BEGIN
     RETURN (
@@ -36,9 +34,11 @@ BEGIN
     )::stafette.ask ORDER BY a.place)
     FROM unnest(clients, queues, senders, contexts, by_arrival, wanted)
          WITH ORDINALITY AS a (client, queue, sender, context, by_arrival, wanted, place)
-    LEFT JOIN stafette.clients AS c ON c.id = a.client AND c.registered_at IS NOT NULL
-    LEFT JOIN stafette.queues AS q ON q.name = a.queue
-    LEFT JOIN stafette.clients AS s ON s.name = a.sender AND s.registered_at IS NOT NULL
+    LEFT JOIN LATERAL (SELECT * FROM stafette.clients AS c
+                       WHERE c.id = a.client AND c.registered_at IS NOT NULL LIMIT 1) AS c ON true
+    LEFT JOIN LATERAL (SELECT * FROM stafette.queues AS q WHERE q.name = a.queue LIMIT 1) AS q ON true
+    LEFT JOIN LATERAL (SELECT * FROM stafette.clients AS c
+                       WHERE c.name = a.sender AND c.registered_at IS NOT NULL LIMIT 1) AS s ON true
     );
 END
 $$;
