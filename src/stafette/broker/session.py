@@ -14,12 +14,11 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from stafette.model import Mode
+from stafette.protocol.frames import frame
 from stafette.protocol.messages import Answer, Request, encode
 
 if TYPE_CHECKING:
     from stafette.broker.connection import Connection
-
-HEADER_BYTES = 4
 
 
 class State(Enum):
@@ -82,5 +81,4 @@ class Session:
     def answer(self, answer: Answer) -> None:
         """Send an answer, if there is still somebody to read it."""
         if self.state is not State.CLOSED:
-            payload = encode(answer)
-            self.connection.write(len(payload).to_bytes(HEADER_BYTES, "big") + payload)
+            self.connection.write(frame(encode(answer)))

@@ -12,7 +12,7 @@ import msgspec
 
 from stafette.errors import InternalError, MessageTooLarge, RequestTimeout, StafetteError, Unavailable
 from stafette.protocol import messages as wire
-from stafette.protocol.frames import HEADER_BYTES, FrameReader, FrameTooLarge
+from stafette.protocol.frames import FrameReader, FrameTooLarge, frame
 from stafette.protocol.messages import Answer, Failed, Request, encode
 
 FRAME_LIMIT = 256 * 1024 * 1024
@@ -147,7 +147,7 @@ class Link(asyncio.Protocol):
                 f"the request has {len(payload)} bytes; the broker takes at most {self.welcome.max_frame} at once"
             )
         assert self._transport is not None
-        self._transport.write(len(payload).to_bytes(HEADER_BYTES, "big") + payload)
+        self._transport.write(frame(payload))
 
     # What the transport calls
 

@@ -29,7 +29,7 @@ def in_wheel() -> Path:
     """Find the programs in the installed wheel."""
     folder = _site_folder() / INSTALLATION / "bin"
     if not (folder / "postgres").exists():
-        raise InternalError(f"PostgreSQL 18 is missing from {folder}; install the package {PACKAGE} again.")
+        raise InternalError(f"PostgreSQL 18 is missing from {folder}; install the package {PACKAGE} again")
     return folder
 
 
@@ -49,9 +49,7 @@ def readable_copy() -> Path:
 def _site_folder() -> Path:
     spec = find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise InternalError(
-            f"The package {PACKAGE}, which brings PostgreSQL, is not installed; install Stafette again."
-        )
+        raise InternalError(f"the package {PACKAGE}, which brings PostgreSQL, is not installed; install Stafette again")
     return Path(spec.submodule_search_locations[0]).parent
 
 

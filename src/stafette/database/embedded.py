@@ -130,7 +130,7 @@ class EmbeddedPostgres:
         """Find a program of this PostgreSQL, such as psql."""
         path = self._binaries / name
         if not path.exists():
-            raise InternalError(f"PostgreSQL's program {name} is missing from {self._binaries}; install it again.")
+            raise InternalError(f"PostgreSQL's program {name} is missing from {self._binaries}; install it again")
         return path
 
     # What is there
@@ -151,7 +151,7 @@ class EmbeddedPostgres:
     def _running_postmaster(self) -> Postmaster:
         if server := self._postmaster():
             return server
-        raise Unavailable(f"PostgreSQL in {self.data} is not running; start it first.")
+        raise Unavailable(f"PostgreSQL in {self.data} is not running; start it first")
 
     def _becomes_ready(self) -> bool:
         """Wait until the server, if any process of it lives, accepts connections or is gone; tell which."""
@@ -190,7 +190,7 @@ class EmbeddedPostgres:
         if self._user.reaches(folder / "postgres"):
             return folder
         if self._given_binaries:
-            raise InvalidRequest(f"User {self._user.uid} cannot run {folder / 'postgres'}; use another PostgreSQL.")
+            raise InvalidRequest(f"user {self._user.uid} cannot run {folder / 'postgres'}; use another PostgreSQL")
         return wheel.readable_copy()
 
     # Starting
@@ -235,15 +235,15 @@ class EmbeddedPostgres:
         ours = re.sub(r"\D*(\d+).*", r"\1", answer.strip())
         if theirs != ours:
             raise InvalidRequest(
-                f"The data in {self.data} is of PostgreSQL {theirs}, but this is PostgreSQL {ours}; "
-                f"use version {theirs}, or dump with it and restore into another data folder."
+                f"the data in {self.data} is of PostgreSQL {theirs}, but this is PostgreSQL {ours}; "
+                f"use version {theirs}, or dump with it and restore into another data folder"
             )
 
     def _remove_stale_pid_file(self) -> None:
         """Remove what a killed server left: PostgreSQL would not start if another process had its id by now."""
         stale = self._read_pid_file()
         if stale and self._ping(stale) != SILENT:
-            raise Unavailable(f"PostgreSQL in {self.data} was started by other means; stop it with pg_ctl first.")
+            raise Unavailable(f"PostgreSQL in {self.data} was started by other means; stop it with pg_ctl first")
         (self._cluster / "postmaster.pid").unlink(missing_ok=True)
 
     def _make_socket_folder(self) -> None:
@@ -284,7 +284,7 @@ class EmbeddedPostgres:
         said = self.log.read_bytes()[said_before:].decode(errors="replace").strip()
         told = re.search(r"(?:FATAL|PANIC|error): +(?!the database system is)(.*)", said)  # that is said to clients
         reason = told[1] if told else said.rpartition("\n")[2] or "it did not say why"
-        return Unavailable(f"PostgreSQL in {self.data} did not start: {reason}; see {self.log}.")
+        return Unavailable(f"PostgreSQL in {self.data} did not start: {reason}; see {self.log}")
 
     # One at a time, and in sentences
 
@@ -302,7 +302,7 @@ class EmbeddedPostgres:
             yield
         except OSError as error:
             problem = f"{error.filename or self.data}: {error.strerror}"
-            raise InvalidRequest(f"{problem}; use a data folder that you may write, or run as its owner.") from error
+            raise InvalidRequest(f"{problem}; use a data folder that you may write, or run as its owner") from error
 
 
 def _wait_until(done: Callable[[], bool], what: str) -> None:

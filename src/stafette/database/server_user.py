@@ -38,7 +38,7 @@ class ServerUser(NamedTuple):
             with suppress(KeyError):
                 user = pwd.getpwnam(name)
                 return cls(user.pw_uid, user.pw_gid)
-        raise InvalidRequest(f"PostgreSQL does not run as root; make a user named {CANDIDATES[0]} for it.")
+        raise InvalidRequest(f"PostgreSQL does not run as root; make a user named {CANDIDATES[0]} for it")
 
     def run(
         self,
@@ -79,7 +79,7 @@ class ServerUser(NamedTuple):
         if self.reaches(folder):
             yield folder, ()
         elif not OPEN_FILES.is_dir():
-            raise InvalidRequest(f"PostgreSQL runs as user {self.uid}, who cannot enter {folder}; use another folder.")
+            raise InvalidRequest(f"PostgreSQL runs as user {self.uid}, who cannot enter {folder}; use another folder")
         else:
             opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
@@ -94,7 +94,7 @@ class ServerUser(NamedTuple):
         found = folder.lstat()
         ours = found.st_uid in (self.uid, os.geteuid())  # root's for the moment between mkdir and chown
         if not (ours and stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700):
-            raise InvalidRequest(f"{folder} must be a folder that only user {self.uid} can enter; remove it.")
+            raise InvalidRequest(f"{folder} must be a folder that only user {self.uid} can enter; remove it")
         os.chown(folder, *self, follow_symlinks=False)
 
     def write(self, path: Path, text: str) -> None:
