@@ -32,6 +32,7 @@ from stafette.database.embedded import EmbeddedPostgres
 STAFETTE = str(Path(sys.executable).with_name("stafette"))
 PORT = 7479
 URL = f"stafette://127.0.0.1:{PORT}"
+PGBENCH = "pgbench, one operation per transaction"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 # One operation per transaction, as an application would write it without a broker: half sends, half receives.
@@ -101,7 +102,7 @@ def through_broker(seconds: float, clients: int, *options: str) -> dict[str, Any
     return result
 
 
-def through_pgbench(server: EmbeddedPostgres, seconds: float, folder: Path) -> float:
+def through_pgbench(server: EmbeddedPostgres, seconds: float, folder: Path, protocol: str) -> float:
     """Operations a second of plain SQL, one per transaction, from 16 connections."""
     scripts = []
     for name, text in (("send", PLAIN_SEND), ("receive", PLAIN_RECEIVE)):
@@ -109,7 +110,7 @@ def through_pgbench(server: EmbeddedPostgres, seconds: float, folder: Path) -> f
         script.write_text(text)
         scripts += ["-f", f"{script}@1"]
     socket = server.url.partition("host=")[2].partition("&")[0]
-    load = f"-n -M prepared -c 16 -j 2 -T {int(seconds)} -h {socket} -U stafette".split()
+    load = f"-n -M {protocol} -c 16 -j 2 -T {int(seconds)} -h {socket} -U stafette".split()
     command = [str(server.bin("pgbench")), *load, *scripts, "stafette"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(next(line for line in done.stdout.splitlines() if line.startswith("tps")).split()[2])
@@ -170,16 +171,16 @@ def main() -> None:
         through_broker(2, 64)  # warm up
         figures: dict[str, list[float]] = {}
         for _ in range(options.rounds):
-            figures.setdefault("pgbench, one operation per transaction", []).append(
-                through_pgbench(server, options.seconds, Path(folder))
-            )
+            for name, protocol in ((PGBENCH, "simple"), (f"{PGBENCH}, prepared", "prepared")):
+                pace = through_pgbench(server, options.seconds, Path(folder), protocol)
+                figures.setdefault(name, []).append(pace)
             for clients in (64, 1000):
                 result = through_broker(options.seconds, clients)
                 figures.setdefault(f"stafette, {clients} clients", []).append(result["requests_per_second"])
             figures.setdefault("stafette, 64 clients, echo", []).append(
                 through_broker(options.seconds / 2, 64, "--echo")["requests_per_second"]
             )
-        plain = statistics.median(figures["pgbench, one operation per transaction"])
+        plain = statistics.median(figures[PGBENCH])
         table = Table("requests per second", "median", "rounds", "ratio to pgbench")
         for name, paces in figures.items():
             median = statistics.median(paces)

@@ -54,7 +54,7 @@ class Tally:
     errors: Counter[str] = field(default_factory=Counter)
     response_seconds: array[float] = field(default_factory=lambda: array("d"))
     refusal_seconds: array[float] = field(default_factory=lambda: array("d"))
-    """How long the errors took to come."""
+    """How long the errors took to come, from the moment the request left: a refusal is the broker's own doing."""
     elapsed: float = 0.0
 
     def add(self, other: Tally) -> None:
@@ -169,11 +169,12 @@ class Worker:
             await asyncio.wait(under_way)
 
     async def _measured(self, name: str, client: Client, intended: float) -> None:
+        started = time.perf_counter()
         try:
             outcome = await self._operations[name](client, self._random.choice(self._queues))
         except StafetteError as error:
             self._tally.errors[type(error).__name__] += 1
-            self._tally.refusal_seconds.append(time.perf_counter() - intended)
+            self._tally.refusal_seconds.append(time.perf_counter() - started)
         else:
             self._tally.answered[outcome] += 1
             self._tally.response_seconds.append(time.perf_counter() - intended)
