@@ -100,6 +100,7 @@ class Worker:
         self._random = random.Random(load.seed * 1000 + number)  # noqa: S311
         self._queues = [f"bench-{queue}" for queue in range(load.queues)]
         self._body = b"x" * load.size
+        self._responder = f"bench-{os.getpid()}-responder"
         self._tally = Tally()
         self._operations: dict[str, Callable[[Client, str], Awaitable[str]]] = {
             "send": self._send,
@@ -114,7 +115,10 @@ class Worker:
     async def run(self, start: Callable[[], Awaitable[None]]) -> Tally:
         """Connect, wait for the start, put the load on, and count."""
         clients = await self._connect()
-        responder = asyncio.create_task(self._respond(clients[0])) if "request" in self._load.mix else None
+        responder = None
+        if "request" in self._load.mix:
+            responding = await connect(self._load.url, name=self._responder)  # before the first request
+            responder = asyncio.create_task(self._respond(responding))
         await start()
         started = time.perf_counter()
         stop = started + self._load.seconds
@@ -198,19 +202,19 @@ class Worker:
         return "peek" if await client.peek(queue) is not None else "empty"
 
     async def _request(self, client: Client, _queue: str) -> str:
-        await client.request(f"@bench-{os.getpid()}-{self._number}", self._body, timeout=30.0)
+        await client.request(f"@{self._responder}", self._body, timeout=30.0)
         return "request"
 
     async def _echo(self, client: Client, _queue: str) -> str:
         await client.echo(self._body)
         return "echo"
 
-    async def _respond(self, client: Client) -> None:
+    async def _respond(self, me: Client) -> None:
         """Reply to the requests of this process."""
-        while True:
-            for message in await client.receive_many(f"@{client.name}", 100, wait=10.0):
-                if message.sender != client.name:
-                    await client.reply(message, message.body)
+        async with me:
+            while True:
+                for message in await me.receive_many(f"@{me.name}", 100, wait=10.0):
+                    await me.reply(message, message.body)
 
     async def _progress(self) -> None:
         while True:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import stafette
-from stafette.cli import broker, db, up
+from stafette.cli import broker, db, db_bench, up  # noqa: F401  (db_bench adds itself to db)
 from stafette.cli.bench import bench
 
 app = typer.Typer(

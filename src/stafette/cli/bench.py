@@ -34,7 +34,7 @@ def bench(
         seconds=seconds,
         size=size,
         queues=queues,
-        mix={"echo": 1.0} if echo else _shares(mix),
+        mix={"echo": 1.0} if echo else shares(mix, load.OPERATIONS),
         rate=rate,
         processes=min(processes, clients),
     )
@@ -46,21 +46,25 @@ def bench(
     tally = load.run(work, report)
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    show_record(
-        {name: round(value, 3) if isinstance(value, float) else value for name, value in tally.summary(work).items()},
-        as_json=as_json,
-    )
+    show_tally(tally, work, as_json=as_json)
 
 
-def _shares(mix: str) -> dict[str, float]:
+def show_tally(tally: load.Tally, work: load.Load, *, as_json: bool) -> None:
+    """Print the figures, rounded to what means something."""
+    summary = tally.summary(work)
+    rounded = {name: round(value, 3) if isinstance(value, float) else value for name, value in summary.items()}
+    show_record(rounded, as_json=as_json)
+
+
+def shares(mix: str, operations: tuple[str, ...]) -> dict[str, float]:
     """Read ``send:1,receive:1``."""
-    shares: dict[str, float] = {}
+    found: dict[str, float] = {}
     for part in mix.split(","):
         name, _, weight = part.partition(":")
         try:
-            shares[name] = float(weight or 1)
+            found[name] = float(weight or 1)
         except ValueError as error:
             raise InvalidRequest(f"--mix: {weight!r} is not a number; write for example send:1,receive:1") from error
-        if name not in load.OPERATIONS or shares[name] <= 0:
-            raise InvalidRequest(f"--mix: {part!r} is not a positive share of {', '.join(load.OPERATIONS)}")
-    return shares
+        if name not in operations or found[name] <= 0:
+            raise InvalidRequest(f"--mix: {part!r} is not a positive share of {', '.join(operations)}")
+    return found
