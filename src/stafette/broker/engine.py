@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 WORTH_A_CALL = 64
 """Runs that must have gathered for a second call of the same operation beside the first. Fewer go with the next batch:
-one commit for 32 is cheaper than two for 16, by a sixth of all throughput at 64 clients (docs/performance.md)."""
+one commit for 32 is cheaper than two for 16 (docs/performance.md)."""
 
 _NOT_STARTED = "the broker could not start on this in time; nothing has happened"
 
