@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 
 from stafette.broker.parking import ANYWHERE, Parking
 from stafette.database.store import Store
@@ -54,10 +54,10 @@ class Bell:
             for duty in (self._listen, self._wish, self._look, self._ring, self._poll):
                 tasks.create_task(self._again_and_again(duty))
 
-    async def _again_and_again(self, duty: object) -> None:
+    async def _again_and_again(self, duty: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                await duty()  # type: ignore[operator]
+                await duty()
             except Exception as error:  # the bell goes on whatever happens, like upkeep
                 log.warning("bell: %s", error, exc_info=not isinstance(error, StafetteError))
                 await asyncio.sleep(1.0)
@@ -103,8 +103,7 @@ class Bell:
 
     async def _poll(self) -> None:
         """The slow way behind the bell; also forgets wishes that nobody has any more."""
-        with suppress(TimeoutError):
-            await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
         if self._wished - self._parking.queues:
             self._wished &= self._parking.queues
             await self._store.park(self._broker, sorted(self._wished))

@@ -45,23 +45,32 @@ def bench(
 
 async def _run(load: Load, batch: int) -> Tally:
     """Keep every connection busy with batches, chosen by their shares in the mix."""
-    tally = Tally()
+    tally, chance = Tally(), random.Random(load.seed)  # noqa: S311
     names = [f"bench-{number}" for number in range(load.queues)]
     async with await Store.open(load.url, connections=load.clients) as store:
         me = await store.register("db-bench")
         for name in names:
             await store.create_queue(me.id, name, exist_ok=True)
         started = time.perf_counter()
-        loops = (_loop(store, me, load, batch, names, tally, started + load.seconds) for _ in range(load.clients))
+        loops = (
+            _loop(store, me, load, batch, names, tally, chance, started + load.seconds) for _ in range(load.clients)
+        )
         await asyncio.gather(*loops)
         tally.elapsed = time.perf_counter() - started
     return tally
 
 
 async def _loop(
-    store: Store, me: Identity, load: Load, batch: int, names: list[str], tally: Tally, stop: float
+    store: Store,
+    me: Identity,
+    load: Load,
+    batch: int,
+    names: list[str],
+    tally: Tally,
+    chance: random.Random,
+    stop: float,
 ) -> None:
-    chance = random.Random(load.seed)  # noqa: S311
+    """One connection's share. All loops draw from one source of chance, or they would all choose the same queues."""
     body = b"x" * load.size
     while (now := time.perf_counter()) < stop:
         chosen = [chance.choice(names) for _ in range(batch)]
