@@ -51,13 +51,16 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Hand every complete request to the node."""
         session = self.session
+        tracing = self._node.tracing
+        arrived = tracing.now() if tracing else 0
         self._node.figures.received_bytes += len(data)
         moved = False
         try:
             for payload in self._reader.feed(data):
                 moved = True
                 try:
-                    self._node.accept(session, decode_request(payload))
+                    request = tracing.decode(session, payload, arrived) if tracing else decode_request(payload)
+                    self._node.accept(session, request)
                 except Undecodable as error:
                     if not error.request_id or session.state is State.NEW:
                         self._refuse(error)

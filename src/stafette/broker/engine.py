@@ -14,12 +14,16 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from stafette.broker.figures import Figures
 from stafette.broker.operations import Operation, Outcome
 from stafette.broker.session import Session, State
 from stafette.errors import InternalError, RequestTimeout, StafetteError
 from stafette.protocol.messages import Answer, Request, failure
+
+if TYPE_CHECKING:
+    from stafette.broker.tracing import Tracing
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +51,13 @@ class Engine:
     """Gathers runs by operation and sends them to the database in batches."""
 
     def __init__(
-        self, *, connections: int, batch: int, deliver: Callable[[Pending, Answer], None], figures: Figures
+        self,
+        *,
+        connections: int,
+        batch: int,
+        deliver: Callable[[Pending, Answer], None],
+        figures: Figures,
+        tracing: Tracing | None = None,
     ) -> None:
         self._free = connections
         self._batch = batch
@@ -62,6 +72,7 @@ class Engine:
         self._nothing_outstanding = asyncio.Event()
         self._nothing_outstanding.set()
         self._figures = figures
+        self._tracing = tracing
 
     @property
     def outstanding(self) -> int:
@@ -128,7 +139,7 @@ class Engine:
         return batch
 
     async def _execute(self, operation: Operation, batch: list[Pending]) -> None:
-        started = time.perf_counter()
+        started = time.perf_counter_ns()
         outcomes: Sequence[Outcome]
         try:
             outcomes = await operation.perform([(pending.session, pending.request) for pending in batch])
@@ -137,11 +148,14 @@ class Engine:
         except Exception:
             log.exception("%s failed", operation)
             outcomes = [InternalError("the broker failed; its log says why")] * len(batch)
-        self._figures.database_seconds.add(time.perf_counter() - started)
+        ended = time.perf_counter_ns()
+        self._figures.database_seconds.add((ended - started) / 1e9)
         self._figures.batch_requests.add(len(batch))
         self._free += 1
         self._calls[operation] -= 1
         self._dispatch()  # before the answers go out: the database need not wait for that
+        if self._tracing is not None:
+            self._tracing.performed(batch, started, ended)
         for pending, outcome in zip(batch, outcomes, strict=True):
             self._answer(pending, outcome)
 

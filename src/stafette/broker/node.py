@@ -21,6 +21,7 @@ from stafette.broker.limits import BROKER_LEASE_SECONDS, GREETING_SECONDS, Limit
 from stafette.broker.operations import Operations
 from stafette.broker.parking import ANYWHERE, Parking
 from stafette.broker.session import Session, State
+from stafette.broker.tracing import Tracing
 from stafette.database.store import Store
 from stafette.errors import (
     AlreadyOnline,
@@ -48,7 +49,15 @@ _LEAVING = "the broker is shutting down; nothing has happened, try another"
 class Node:
     """One broker process's state."""
 
-    def __init__(self, store: Store, limits: Limits, *, name: str, require_secrets: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits,
+        *,
+        name: str,
+        require_secrets: bool = False,
+        tracing: Tracing | None = None,
+    ) -> None:
         self.store = store
         self.limits = limits
         self.name = name
@@ -58,9 +67,14 @@ class Node:
         self.sessions: dict[int, Session] = {}
         self.refusals: dict[str, int] = {}
         self.figures = Figures()
+        self.tracing = tracing
         self.parking = Parking(retry=self._retry, give_up=self._give_up)
         self.engine = Engine(
-            connections=limits.connections, batch=limits.batch, deliver=self._deliver, figures=self.figures
+            connections=limits.connections,
+            batch=limits.batch,
+            deliver=self._deliver,
+            figures=self.figures,
+            tracing=tracing,
         )
         self.bell: Bell | None = None
         self._operations = Operations(store, arrived=self.arrived)
@@ -178,7 +192,7 @@ class Node:
                 self._enqueue(session, request)
             case State.LEAVING if self.draining:
                 self._refused("Goodbye")
-                session.answer(wire.Goodbye(request.id, _LEAVING))
+                self._answer(session, request, wire.Goodbye(request.id, _LEAVING))
             case State.LEAVING:
                 self._refuse(session, request, Unavailable(_LEAVING))
             case _:
@@ -193,7 +207,7 @@ class Node:
 
     def _refuse(self, session: Session, request: wire.Request, error: StafetteError) -> None:
         self._refused(type(error).__name__)
-        session.answer(wire.failure(request.id, error))
+        self._answer(session, request, wire.failure(request.id, error))
 
     def _refused(self, why: str) -> None:
         self.refusals[why] = self.refusals.get(why, 0) + 1
@@ -301,10 +315,14 @@ class Node:
         return True
 
     def _retry(self, pending: Pending) -> None:
+        if self.tracing is not None:
+            self.tracing.woken(pending)
         self.engine.submit(self._operations.of(pending.request), [pending])
 
     def _give_up(self, pending: Pending) -> None:
         """The read's time is up: there is nothing. Or the broker's is: another may have it wait on."""
+        if self.tracing is not None:
+            self.tracing.woken(pending)
         nothing = wire.Leases if isinstance(pending.request, wire.Lease) else wire.Messages
         answer = wire.Goodbye(pending.request.id, _LEAVING) if self.draining else nothing(pending.request.id, [])
         self._settle(pending.session, pending.request, answer)
@@ -313,7 +331,13 @@ class Node:
         """Give a request that was taken on its answer."""
         session.in_flight -= 1
         self.figures.answer(request, answer)
-        session.answer(answer)
+        self._answer(session, request, answer)
+
+    def _answer(self, session: Session, request: wire.Request, answer: wire.Answer) -> None:
+        if self.tracing is None:
+            session.answer(answer)
+        else:
+            self.tracing.answer(session, request, answer)
 
     # Hellos
 

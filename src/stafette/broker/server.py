@@ -16,6 +16,7 @@ from stafette.broker.connection import Connection
 from stafette.broker.limits import Limits
 from stafette.broker.listening import bind
 from stafette.broker.node import Node
+from stafette.broker.tracing import traced
 from stafette.broker.upkeep import Service, serve
 from stafette.broker.upkeep.debtors import DropDebtors
 from stafette.broker.upkeep.delayed import PromoteDelayed
@@ -49,6 +50,10 @@ class BrokerSettings:
     """Where to serve figures for Prometheus: of the first worker, the others count up; 0 for any free port."""
     data: Path | None = None
     """The folder in which `stafette broker ctl` looks for this broker."""
+    trace: Path | None = None
+    """The folder for the trace of every request; without, none is kept."""
+    run: str = ""
+    """What the rows of the trace say they belong to."""
 
     def check(self) -> None:
         """Refuse to serve strangers without TLS and secrets, unless told to."""
@@ -124,7 +129,8 @@ async def running(
             unsafe_durability=settings.unsafe_durability,
         ) as store:
             name = f"{socket.gethostname()}:{port}/{os.getpid()}"
-            node = Node(store, settings.limits, name=name, require_secrets=settings.require_secrets)
+            tracing = bound.enter_context(traced(settings.trace, run=settings.run, node=name))
+            node = Node(store, settings.limits, name=name, require_secrets=settings.require_secrets, tracing=tracing)
             await node.join()
             servers = [await _listen(node, one, settings.tls()) for one in sockets]
             upkeep = [asyncio.create_task(serve(service(), node)) for service in SERVICES]

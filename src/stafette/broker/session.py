@@ -19,6 +19,7 @@ from stafette.protocol.messages import Answer, Request, encode
 
 if TYPE_CHECKING:
     from stafette.broker.connection import Connection
+    from stafette.broker.tracing import Mark
 
 
 class State(Enum):
@@ -49,6 +50,7 @@ class Session:
         "client",
         "connection",
         "in_flight",
+        "marks",
         "mode",
         "name",
         "state",
@@ -72,6 +74,9 @@ class Session:
         self.in_flight = 0
         """Requests accepted and not yet answered."""
 
+        self.marks: dict[int, Mark] | None = None
+        """When the requests under way did what, if that is traced."""
+
     def step(self, state: State) -> None:
         """Go on to another state."""
         if state not in STEPS[self.state]:
@@ -79,6 +84,10 @@ class Session:
         self.state = state
 
     def answer(self, answer: Answer) -> None:
-        """Send an answer, if there is still somebody to read it."""
+        """Send an answer."""
+        self.send(frame(encode(answer)))
+
+    def send(self, data: bytes) -> None:
+        """Send bytes, if there is still somebody to read them."""
         if self.state is not State.CLOSED:
-            self.connection.write(frame(encode(answer)))
+            self.connection.write(data)

@@ -38,6 +38,12 @@ def broker(
         int, typer.Option("--connections", min=1, help="To the database, per worker.")
     ] = DEFAULT_LIMITS.connections,
     max_clients: Annotated[int, typer.Option("--max-clients", min=1, help="Per worker.")] = DEFAULT_LIMITS.clients,
+    max_in_flight: Annotated[
+        int, typer.Option("--max-in-flight", min=1, help="Requests under way at once, per worker.")
+    ] = DEFAULT_LIMITS.in_flight,
+    batch: Annotated[
+        int, typer.Option("--batch", min=1, help="Requests in one call of the database, at most.")
+    ] = DEFAULT_LIMITS.batch,
     metrics_port: Annotated[
         int | None,
         typer.Option(
@@ -47,6 +53,10 @@ def broker(
             help="Serve figures for Prometheus on 127.0.0.1; each further worker takes the next port.",
         ),
     ] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Folder for a trace of every request, as Parquet files.")
+    ] = None,
+    run: Annotated[str, typer.Option("--run", help="What the trace's rows say they belong to.")] = "",
     tls_certificate: Annotated[Path | None, typer.Option("--tls-certificate")] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve other machines without TLS and secrets.")] = False,
@@ -63,12 +73,14 @@ def broker(
         database=database_url(data, database),
         host=host,
         port=port,
-        limits=Limits(connections=connections, clients=max_clients),
+        limits=Limits(connections=connections, clients=max_clients, in_flight=max_in_flight, batch=batch),
         insecure=insecure,
         unsafe_durability=unsafe_durability,
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         metrics_port=metrics_port,
+        trace=trace,
+        run=run,
         data=settings.load(data=data, database=database).data,
     )
     chosen.check()

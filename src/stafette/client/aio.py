@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stafette.client.address import Address
 from stafette.client.lease import Lease, Leasing
@@ -16,14 +16,26 @@ from stafette.model import DEFAULT_PRIORITY, Headers, Message, Mode, Order, Queu
 from stafette.model import Client as ClientInfo
 from stafette.protocol import messages as wire
 
+if TYPE_CHECKING:
+    from stafette.trace import Trace
+
 Body = bytes | bytearray | memoryview | str
 
 
 async def connect(
-    url: str, *, name: str, mode: Mode = "full", secret: str | None = None, timeout: float = 30.0
+    url: str,
+    *,
+    name: str,
+    mode: Mode = "full",
+    secret: str | None = None,
+    timeout: float = 30.0,
+    trace: Trace | None = None,
 ) -> Client:
-    """Connect to one of the brokers in the URL and say hello as `name`; it is registered the first time."""
-    client = Client(Address.parse(url), name=name, mode=mode, secret=secret, timeout=timeout)
+    """Connect to one of the brokers in the URL and say hello as `name`; it is registered the first time.
+
+    Every request is recorded in the trace, if one is given.
+    """
+    client = Client(Address.parse(url), name=name, mode=mode, secret=secret, timeout=timeout, trace=trace)
     await client.open()
     return client
 
@@ -31,10 +43,19 @@ async def connect(
 class Client:
     """One client, connected under its name. Use it from one event loop; any number of tasks may share it."""
 
-    def __init__(self, address: Address, *, name: str, mode: Mode, secret: str | None, timeout: float) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        name: str,
+        mode: Mode,
+        secret: str | None,
+        timeout: float,
+        trace: Trace | None = None,
+    ) -> None:
         self._name = name
         self._timeout = timeout
-        self._route = Route(address, name=name, mode=mode, secret=secret, timeout=timeout)
+        self._route = Route(address, name=name, mode=mode, secret=secret, timeout=timeout, trace=trace)
         self._ask = self._route.ask
 
     @property

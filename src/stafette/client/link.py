@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import socket
 import ssl
+import time
+from collections.abc import Iterator
 from typing import cast
 
 import msgspec
 
+from stafette.client.tracing import Passage
 from stafette.errors import InternalError, MessageTooLarge, RequestTimeout, StafetteError, Unavailable
 from stafette.protocol import messages as wire
 from stafette.protocol.frames import FrameReader, FrameTooLarge, frame
 from stafette.protocol.messages import Answer, Failed, Request, encode
+from stafette.protocol.outcomes import SESSION
 
 FRAME_LIMIT = 256 * 1024 * 1024
 """The largest answer we take: a page of messages, each at the largest size a queue allows."""
@@ -31,6 +34,14 @@ class Lost(Unavailable):
     """The connection broke while a request was under way: it may or may not have taken effect."""
 
 
+class HungUp(Unavailable):
+    """The client was closed while a request was under way: it may or may not have taken effect."""
+
+
+class TooLate(RequestTimeout):
+    """No answer came in time: the request may or may not have taken effect."""
+
+
 class NotAccepted(Unavailable):
     """The broker is leaving and did not do the request: another broker can."""
 
@@ -38,11 +49,12 @@ class NotAccepted(Unavailable):
 class Link(asyncio.Protocol):
     """Sends requests, gives each its answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, ids: Iterator[int], passages: dict[int, Passage] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader(FRAME_LIMIT)
         self._transport: asyncio.Transport | None = None
-        self._ids = itertools.count(1)
+        self._ids = ids
+        self._passages = passages
         self._waiting: dict[int, tuple[asyncio.Future[Answer], float, int]] = {}
         """By the request's id: who waits for the answer, until when, and how often we had heard the broker before."""
         self._heard = 0
@@ -62,14 +74,23 @@ class Link(asyncio.Protocol):
 
     @classmethod
     async def open(
-        cls, broker: tuple[str, int], hello: wire.Hello, *, tls: ssl.SSLContext | None, deadline: float
+        cls,
+        broker: tuple[str, int],
+        hello: wire.Hello,
+        *,
+        tls: ssl.SSLContext | None,
+        deadline: float,
+        ids: Iterator[int],
+        passages: dict[int, Passage] | None,
     ) -> Link:
         """Connect to one broker and say hello."""
         host, port = broker
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             async with asyncio.timeout_at(deadline):
-                _, link = await asyncio.get_running_loop().create_connection(cls, host, port, ssl=tls)
+                _, link = await asyncio.get_running_loop().create_connection(
+                    lambda: cls(ids, passages), host, port, ssl=tls
+                )
         except ssl.SSLCertVerificationError as error:
             raise Unavailable(
                 f"the broker at {place} cannot prove who it is: {error.verify_message}; name its authority in ?ca=FILE"
@@ -97,7 +118,12 @@ class Link(asyncio.Protocol):
             future.set_exception(Lost("the connection to the broker is not open"))
             return future
         request.id = next(self._ids)
-        self._write(request)
+        if self._passages is None or type(request) in SESSION:
+            self._write(request)
+        else:
+            passage = self._passages[request.id] = Passage(time.perf_counter_ns())
+            passage.payload = self._write(request)
+            passage.left = time.perf_counter_ns()
         self._waiting[request.id] = (future, deadline, self._heard)
         if self._alarm is None or deadline < self._alarm_at:
             self._set_alarm(deadline)
@@ -122,7 +148,7 @@ class Link(asyncio.Protocol):
 
     def close(self) -> None:
         """Hang up."""
-        self._end(Unavailable("the client has been closed; the request may or may not have taken effect"))
+        self._end(HungUp("the client has been closed; the request may or may not have taken effect"))
         if self._transport is not None:
             self._transport.close()
 
@@ -140,7 +166,7 @@ class Link(asyncio.Protocol):
         """Whether the connection is gone, and all requests with it."""
         return self._ended is not None
 
-    def _write(self, request: Request) -> None:
+    def _write(self, request: Request) -> int:
         payload = encode(request)
         if self.welcome is not None and len(payload) > self.welcome.max_frame:
             raise MessageTooLarge(
@@ -148,6 +174,7 @@ class Link(asyncio.Protocol):
             )
         assert self._transport is not None
         self._transport.write(frame(payload))
+        return len(payload)
 
     # What the transport calls
 
@@ -165,9 +192,14 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Give answers to those who wait for them."""
         self._heard += 1
+        arrived = time.perf_counter_ns() if self._passages is not None else 0
         try:
             for payload in self._reader.feed(data):
-                self._take(wire.decode_answer(payload))
+                answer = wire.decode_answer(payload)
+                if self._passages is not None and (passage := self._passages.get(answer.id)):
+                    passage.arrived = arrived
+                    passage.payload += len(payload)
+                self._take(answer)
         except (FrameTooLarge, msgspec.MsgspecError, ValueError, RecursionError) as error:
             self._cut(InternalError(f"the broker sent what is not an answer: {error}"))
 
@@ -249,7 +281,7 @@ class Link(asyncio.Protocol):
             future, _, heard = self._waiting.pop(number)
             silent = silent or heard == self._heard
             if not future.done():
-                future.set_exception(RequestTimeout(_TOO_LATE))
+                future.set_exception(TooLate(_TOO_LATE))
         if silent:  # not a byte in all the time that a request may take: try elsewhere
             self._cut(Lost("the broker has fallen silent; the request may or may not have taken effect"))
         elif self._waiting:

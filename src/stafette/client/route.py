@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import random
 import warnings
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
 from stafette.client.address import Address
 from stafette.client.link import Link, Lost, NotAccepted
+from stafette.client.tracing import Tracing
 from stafette.errors import AlreadyOnline, InternalError, InvalidRequest, ServerFull, StafetteError, Unavailable
 from stafette.model import Mode
 from stafette.protocol import messages as wire
+
+if TYPE_CHECKING:
+    from stafette.trace import Trace
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between rounds of the brokers: doubling, with some chance in it so that clients do not come in step."""
@@ -39,7 +44,9 @@ Answer = TypeVar("Answer", bound=wire.Frame)
 class Route:
     """Gives every request its answer, through whichever broker can be reached."""
 
-    def __init__(self, address: Address, *, name: str, mode: Mode, secret: str | None, timeout: float) -> None:
+    def __init__(
+        self, address: Address, *, name: str, mode: Mode, secret: str | None, timeout: float, trace: Trace | None
+    ) -> None:
         if not 0 < timeout <= LONGEST_SECONDS:
             raise InvalidRequest(f"timeout {timeout} is not a positive number of seconds")
         self._brokers = address.brokers
@@ -55,6 +62,9 @@ class Route:
         self._turn = 0
         self._linking = asyncio.Lock()
         self._closed = False
+        self._ids = itertools.count(1)
+        """Of requests, whichever link they take: a name and an id are one request, in the broker's trace too."""
+        self._tracing = Tracing(trace, name, self._attempt) if trace is not None else None
 
     async def open(self) -> None:
         """Find a broker; each is tried once."""
@@ -102,7 +112,27 @@ class Route:
                 raise InvalidRequest(f"wait {wait} is not a number of seconds from 0 to {LONGEST_SECONDS:g}")
             until += wait
         deadline = until + (self._timeout if timeout is None else timeout)
+        attempt = self._attempt if self._tracing is None else self._tracing.attempt
         pause = 0.0
+        while True:
+            try:
+                answer = await attempt(request, deadline)
+            except (Lost, NotAccepted) as error:
+                if not repeatable and isinstance(error, Lost):
+                    raise
+            except (msgspec.MsgspecError, TypeError, OverflowError, UnicodeError) as error:
+                raise InvalidRequest(f"cannot send that: {error}") from error
+            else:
+                if type(answer) is not expected:
+                    raise InternalError(f"the broker answered with {type(answer).__name__}")
+                return cast(Answer, answer)
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+            pause = min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
+            if wait:
+                request.wait = max(0.0, until - loop.time())
+
+    async def _attempt(self, request: Any, deadline: float) -> wire.Answer:
+        """Send a request once, as soon as there is a link with room for it."""
         while True:
             link = self._link
             if link is None or not link.usable:
@@ -112,23 +142,10 @@ class Route:
                 if not link.usable:
                     continue
             try:
-                answer = await link.ask(request, deadline)
-            except (Lost, NotAccepted) as error:
-                if not repeatable and isinstance(error, Lost):
-                    raise
-            except (msgspec.MsgspecError, TypeError, OverflowError, UnicodeError) as error:
-                raise InvalidRequest(f"cannot send that: {error}") from error
+                return await link.ask(request, deadline)
             except asyncio.CancelledError:
                 link.forget(request)
                 raise
-            else:
-                if type(answer) is not expected:
-                    raise InternalError(f"the broker answered with {type(answer).__name__}")
-                return cast(Answer, answer)
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
-            pause = min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
-            if wait:
-                request.wait = max(0.0, until - loop.time())
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._loop:
@@ -181,7 +198,8 @@ class Route:
             deadline = now + min(ATTEMPT_SECONDS, (deadline - now) / len(self._brokers))
         name, mode, secret = self._hello
         hello = wire.Hello(0, wire.VERSION, name, mode, secret, self._timeout, self._session)
-        link = await Link.open(broker, hello, tls=self._tls, deadline=deadline)
+        passages = None if self._tracing is None else self._tracing.passages
+        link = await Link.open(broker, hello, tls=self._tls, deadline=deadline, ids=self._ids, passages=passages)
         assert link.welcome is not None
         self._session, self._known = link.welcome.session, True
         return link

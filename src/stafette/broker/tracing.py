@@ -1,0 +1,130 @@
+"""The broker's part of a trace: from the bytes of a request until its answer is handed to the socket.
+
+The phases follow one another without a gap, so that they add up: `read` until decoding begins (others came in the same
+piece), `decode`, `queue` until the call of the database, `database`, `parked` while a read waits for a message, `encode`
+from there until the answer is encoded (others of the same batch go first), `write`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stafette.broker.session import Session
+from stafette.errors import InvalidRequest
+from stafette.protocol.frames import frame
+from stafette.protocol.messages import Answer, Request, decode_request, encode
+from stafette.protocol.outcomes import OPERATIONS, SESSION, describe
+
+if TYPE_CHECKING:
+    from stafette.broker.engine import Pending
+    from stafette.trace import Trace
+
+
+class Mark:
+    """What is known so far of a request under way."""
+
+    __slots__ = ("arrived", "batch", "database", "decoded", "decoding", "parked", "payload", "queue", "since")
+
+    def __init__(self, arrived: int, decoding: int, decoded: int, payload: int) -> None:
+        self.arrived = arrived
+        self.decoding = decoding
+        self.decoded = decoded
+        self.payload = payload
+        self.since = decoded
+        """When the present phase began."""
+        self.queue = 0
+        self.database = 0
+        self.parked = 0
+        self.batch = -1
+
+
+@contextmanager
+def traced(folder: Path | None, *, run: str, node: str) -> Iterator[Tracing | None]:
+    """Trace into a folder, if there is one."""
+    if folder is None:
+        yield None
+        return
+    try:
+        from stafette.trace import Trace  # what it needs is installed with the laboratory alone
+    except ImportError as error:
+        raise InvalidRequest(f"a trace needs {error.name}; install stafette[lab]") from error
+    trace = Trace(folder, run=run, tier="broker", node=node)
+    try:
+        yield Tracing(trace)
+    finally:
+        trace.close()
+
+
+class Tracing:
+    """Records each request of a broker that has got its answer."""
+
+    now = staticmethod(time.perf_counter_ns)
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def decode(self, session: Session, payload: bytes, arrived: int) -> Request:
+        """Decode a request that arrived just now, and mark it."""
+        decoding = time.perf_counter_ns()
+        request = decode_request(payload)
+        if type(request) not in SESSION:
+            if session.marks is None:
+                session.marks = {}
+            session.marks[request.id] = Mark(arrived, decoding, time.perf_counter_ns(), len(payload))
+        return request
+
+    def performed(self, batch: Sequence[Pending], began: int, ended: int) -> None:
+        """The database has worked on a batch."""
+        for pending in batch:
+            if mark := _mark(pending):
+                mark.queue += began - mark.since
+                mark.database += ended - began
+                mark.since = ended
+                mark.batch = len(batch)
+
+    def woken(self, pending: Pending) -> None:
+        """A read has been parked until now."""
+        if mark := _mark(pending):
+            now = time.perf_counter_ns()
+            mark.parked += now - mark.since
+            mark.since = now
+
+    def answer(self, session: Session, request: Request, answer: Answer) -> None:
+        """Send an answer and record the request with it."""
+        mark = session.marks.pop(request.id, None) if session.marks else None
+        if mark is None:
+            session.answer(answer)
+            return
+        payload = encode(answer)
+        encoded = time.perf_counter_ns()
+        session.send(frame(payload))
+        end = time.perf_counter_ns()
+        outcome, messages = describe(request, answer)
+        self._trace.add(
+            session.name,
+            request.id,
+            OPERATIONS[type(request)],
+            outcome,
+            mark.arrived,
+            mark.arrived,
+            end,
+            mark.decoding - mark.arrived,
+            mark.decoded - mark.decoding,
+            mark.queue,
+            mark.database,
+            mark.parked,
+            encoded - mark.since,
+            end - encoded,
+            mark.payload + len(payload),
+            messages,
+            mark.batch,
+        )
+
+
+def _mark(pending: Pending) -> Mark | None:
+    marks = pending.session.marks
+    return marks.get(pending.request.id) if marks else None

@@ -1,0 +1,96 @@
+"""The client's part of a trace: from the moment a request is wanted until its caller has the answer.
+
+Its phases: `queue` until there is a link with room, `encode` until the request is handed to the socket, and `read` from
+the arrival of the answer until the caller goes on. What lies between is the network and the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from stafette.errors import StafetteError
+from stafette.protocol import messages as wire
+from stafette.protocol.outcomes import OPERATIONS, describe
+
+if TYPE_CHECKING:
+    from stafette.trace import Trace
+
+INTENDED: ContextVar[int] = ContextVar("INTENDED", default=0)
+"""When the next request of this task should have started, by ``time.perf_counter_ns``; that request uses it up.
+
+An open loop sets it, so that response times count from there even if the load generator itself is late.
+"""
+
+NOT_HERE = -1
+CANCELLED = "Cancelled"
+
+
+class Passage:
+    """How a request went through a link."""
+
+    __slots__ = ("arrived", "began", "left", "payload")
+
+    def __init__(self, began: int) -> None:
+        self.began = began
+        self.left = 0
+        self.arrived = 0
+        """The answer; 0 when none came."""
+        self.payload = 0
+        """Bytes of the request and its answer."""
+
+
+class Tracing:
+    """Records every attempt of one client to have a request answered."""
+
+    def __init__(
+        self, trace: Trace, client: str, attempt: Callable[[wire.Request, float], Awaitable[wire.Answer]]
+    ) -> None:
+        self.passages: dict[int, Passage] = {}
+        """By request id; links fill them in."""
+        self._trace = trace
+        self._client = client
+        self._attempt = attempt
+
+    async def attempt(self, request: wire.Request, deadline: float) -> wire.Answer:
+        """Make an attempt and record it, whatever comes of it."""
+        start = time.perf_counter_ns()
+        if intended := INTENDED.get():
+            INTENDED.set(0)
+        request.id = 0  # until it is sent: a repetition still has its old one
+        try:
+            answer = await self._attempt(request, deadline)
+        except asyncio.CancelledError:
+            self._record(request, CANCELLED, 0, intended or start, start)
+            raise
+        except StafetteError as error:
+            self._record(request, type(error).__name__, 0, intended or start, start)
+            raise
+        self._record(request, *describe(request, answer), intended or start, start)
+        return answer
+
+    def _record(self, request: wire.Request, outcome: str, messages: int, intended: int, start: int) -> None:
+        end = time.perf_counter_ns()
+        passage = self.passages.pop(request.id, None) or Passage(end)
+        self._trace.add(
+            self._client,
+            request.id,
+            OPERATIONS[type(request)],
+            outcome,
+            intended,
+            start,
+            end,
+            end - passage.arrived if passage.arrived else NOT_HERE,
+            NOT_HERE,
+            passage.began - start,
+            NOT_HERE,
+            NOT_HERE,
+            passage.left - passage.began if passage.left else NOT_HERE,
+            NOT_HERE,
+            passage.payload,
+            messages,
+            NOT_HERE,
+        )

@@ -1,0 +1,37 @@
+"""What a trace says of a request and its answer, the same in both tiers."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+from stafette.protocol import messages as wire
+
+OK = "ok"
+EMPTY = "empty"
+NOT_ACCEPTED = "NotAccepted"
+
+OPERATIONS: dict[type, str] = {
+    kind: re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower() for kind in get_args(wire.Request)
+}
+"""The name of each kind of request."""
+
+SESSION = frozenset({wire.Hello, wire.Bye, wire.Cancel})
+"""Requests that are about the session or about another request; they are not traced."""
+
+
+def describe(request: wire.Request, answer: wire.Answer) -> tuple[str, int]:
+    """The outcome, and how many messages were stored, handed out or removed."""
+    if isinstance(answer, wire.Sent):
+        return OK, sum(map(len, answer.ids))
+    if isinstance(answer, wire.Messages):
+        return (OK if answer.messages else EMPTY), len(answer.messages)
+    if isinstance(answer, wire.Failed):
+        return answer.name, 0
+    if isinstance(answer, wire.Leases):
+        return (OK if answer.leases else EMPTY), len(answer.leases)
+    if isinstance(answer, wire.Goodbye):
+        return NOT_ACCEPTED, 0
+    if isinstance(answer, wire.Counted):
+        return OK, answer.count
+    return OK, int(isinstance(request, wire.Ack))
