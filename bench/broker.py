@@ -49,9 +49,9 @@ DELETE FROM stafette.ready WHERE ctid = (
 
 
 @contextmanager
-def broker_process(server: EmbeddedPostgres, port: int) -> Iterator[int]:
+def broker_process(server: EmbeddedPostgres, port: int, *options: str) -> Iterator[int]:
     """A broker on a port; yields its process id."""
-    command = [STAFETTE, "broker", "--database", server.url, "--port", str(port)]
+    command = [STAFETTE, "broker", "--database", server.url, "--port", str(port), *options]
     broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert broker.stdout is not None
@@ -83,13 +83,13 @@ def another_broker(server: EmbeddedPostgres) -> Iterator[str]:
         yield f"stafette://127.0.0.1:{PORT + 1}"
 
 
-def through_broker(seconds: float, clients: int, *options: str) -> dict[str, Any]:
+def through_broker(seconds: float, clients: int, *options: str, url: str = URL) -> dict[str, Any]:
     """One round of `stafette bench`, in a process of its own."""
     command = [
         STAFETTE,
         "bench",
         "--url",
-        URL,
+        url,
         "--clients",
         str(clients),
         "--seconds",

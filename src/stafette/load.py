@@ -18,11 +18,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvloop
 
 from stafette.client.aio import Client, connect
-from stafette.errors import StafetteError
+from stafette.errors import InvalidRequest, StafetteError
+
+if TYPE_CHECKING:
+    from stafette.trace import Trace
 
 OPERATIONS = ("send", "broadcast", "receive", "lease", "peek", "request", "echo")
 CONNECTING_AT_ONCE = 100
@@ -43,6 +48,8 @@ class Load:
     """Requests per second over all clients; None is a closed loop."""
     processes: int = 1
     seed: int = 1
+    trace: Path | None = None
+    """The folder for a trace of every request, if one is wanted."""
 
 
 @dataclass
@@ -102,6 +109,7 @@ class Worker:
         self._body = b"x" * load.size
         self._responder = f"bench-{os.getpid()}-responder"
         self._tally = Tally()
+        self._trace = self._make_trace()
         self._operations: dict[str, Callable[[Client, str], Awaitable[str]]] = {
             "send": self._send,
             "broadcast": self._broadcast,
@@ -111,6 +119,15 @@ class Worker:
             "request": self._request,
             "echo": self._echo,
         }
+
+    def _make_trace(self) -> Trace | None:
+        if self._load.trace is None:
+            return None
+        try:
+            from stafette.trace import Trace  # what it needs is installed with the laboratory alone
+        except ImportError as error:
+            raise InvalidRequest(f"a trace needs {error.name}; install stafette[lab]") from error
+        return Trace(self._load.trace, run="bench", tier="client", node=f"bench-{self._number + 1}")
 
     async def run(self, start: Callable[[], Awaitable[None]]) -> Tally:
         """Connect, wait for the start, put the load on, and count."""
@@ -132,6 +149,8 @@ class Worker:
             if task is not None:
                 task.cancel()
         await asyncio.gather(*(client.close() for client in clients))
+        if self._trace is not None:
+            await asyncio.to_thread(self._trace.close)
         return self._tally
 
     async def _connect(self) -> list[Client]:
@@ -140,7 +159,8 @@ class Worker:
 
         async def one(number: int) -> Client:
             async with at_once:
-                return await connect(self._load.url, name=f"bench-{os.getpid()}-{number}", timeout=60.0)
+                name = f"bench-{os.getpid()}-{number}"
+                return await connect(self._load.url, name=name, timeout=60.0, trace=self._trace)
 
         clients = list(await asyncio.gather(*(one(number) for number in share)))
         for queue in self._queues:

@@ -29,8 +29,16 @@ class Settings(BaseSettings):
     data: Path = pydantic.Field(default_factory=_default_data)
     """The data folder: the embedded PostgreSQL, its log, runs of the laboratory."""
 
+    runs: Path | None = None
+    """Where the laboratory keeps its runs; by default in the data folder."""
+
     database: str | None = None
     """URL of a PostgreSQL to use instead of the embedded one."""
+
+    @property
+    def runs_folder(self) -> Path:
+        """Where the laboratory keeps its runs."""
+        return self.runs or self.data / "runs"
 
     @classmethod
     def settings_customise_sources(

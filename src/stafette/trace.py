@@ -5,16 +5,18 @@ old, goes to a thread that writes it as a Parquet file and renames that into pla
 folder sees closed files only. When the disk cannot keep up, records are dropped rather than requests delayed; they are
 counted, and the end report tells::
 
-    TIER-NODE-00001.parquet …    closed chunks
-    TIER-NODE.json               the end report: rows written, rows dropped and why
+    TIER-NODE-PID-00001.parquet …    closed chunks
+    TIER-NODE-PID.json               the end report: rows written, rows dropped and why
 
 Times come from one monotonic clock and are turned into nanoseconds since the epoch when they are written. A row is one
-request on its way through one tier; ``client`` and ``request`` together name it in both.
+request on its way through one tier; ``client`` and ``request`` together name it in both. Where several machines write
+a trace, each is told how far its clock is ahead of the one that all times are to be of.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import re
 import struct
@@ -92,7 +94,7 @@ class _Codes(dict[str, int]):
 class Trace:
     """The records of one process in one tier. Add to it from one thread; close it at the end."""
 
-    def __init__(self, folder: Path, *, run: str, tier: Tier, node: str) -> None:
+    def __init__(self, folder: Path, *, run: str, tier: Tier, node: str, ahead_ns: int = 0) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.why: str | None = None
         """Why the first rows were dropped, if any were."""
@@ -101,8 +103,8 @@ class Trace:
         self._unwritten = 0
         self._same = {"run": run, "tier": tier, "node": node}
         self._folder = folder
-        self._stem = f"{tier}-{re.sub(r'[^A-Za-z0-9.-]', '_', node)}"
-        self._epoch = time.time_ns() - time.perf_counter_ns()
+        self._stem = f"{tier}-{re.sub(r'[^A-Za-z0-9.-]', '_', node)}-{os.getpid()}"
+        self._epoch = time.time_ns() - time.perf_counter_ns() - ahead_ns
         self._codes = {name: _Codes() for name in ("client", "operation", "outcome")}
         self._clients, self._operations, self._outcomes = self._codes.values()
         self._buffer = bytearray(_RECORD.size * CHUNK_ROWS)

@@ -29,7 +29,7 @@ def test_a_row_is_what_was_added(tmp_path: Path) -> None:
     trace.close()
 
     [file] = parquet_only(tmp_path / "traces")
-    assert file.name == "broker-host_7470_12-00001.parquet"
+    assert file.name == f"broker-host_7470_12-{os.getpid()}-00001.parquet"
     table = pq.read_table(file)
     assert table.schema.equals(SCHEMA)
     [row] = table.to_pylist()
@@ -76,29 +76,31 @@ def test_a_chunk_is_closed_by_the_first_record_long_after_it_was_begun(tmp_path:
 
 def test_rows_the_disk_refuses_are_counted_and_explained(tmp_path: Path) -> None:
     trace = Trace(tmp_path, run="r", tier="client", node="n")
-    (tmp_path / "client-n-00001.parquet").mkdir()  # in the way of the closed file, even for root
+    (tmp_path / f"client-n-{os.getpid()}-00001.parquet").mkdir()  # in the way of the closed file, even for root
     add(trace, 1)
     trace.close()
 
-    report = json.loads((tmp_path / "client-n.json").read_text())
+    report = json.loads((tmp_path / f"client-n-{os.getpid()}.json").read_text())
     assert (report["rows"], report["dropped"]) == (0, 1)
-    assert "client-n-00001.parquet could not be written" in report["why"]
+    assert f"client-n-{os.getpid()}-00001.parquet could not be written" in report["why"]
 
 
 def test_when_too_many_chunks_wait_rows_are_dropped_and_counted(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CHUNK_ROWS", 1)
         patch.setattr(module, "WAITING_CHUNKS", 2)
-        os.mkfifo(tmp_path / "client-n-00001.tmp")  # the writer waits until somebody reads, then cannot write
+        os.mkfifo(
+            tmp_path / f"client-n-{os.getpid()}-00001.tmp"
+        )  # the writer waits until somebody reads, then cannot write
         trace = Trace(tmp_path, run="r", tier="client", node="n")
         for number in range(10):
             add(trace, number)
         assert trace.dropped > 0
-        with (tmp_path / "client-n-00001.tmp").open("rb") as reader:
+        with (tmp_path / f"client-n-{os.getpid()}-00001.tmp").open("rb") as reader:
             reader.read()
         trace.close()
 
-    report = json.loads((tmp_path / "client-n.json").read_text())
+    report = json.loads((tmp_path / f"client-n-{os.getpid()}.json").read_text())
     assert report["rows"] + report["dropped"] == 10
     assert report["dropped"] >= 6
     assert report["why"] == "the disk did not keep up"
@@ -110,4 +112,7 @@ def test_nothing_that_is_listed_is_unfinished(tmp_path: Path) -> None:
     add(trace, 1)
     assert not list(tmp_path.glob("*.json"))
     trace.close()
-    assert {path.name for path in tmp_path.iterdir()} == {"client-n-00001.parquet", "client-n.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"client-n-{os.getpid()}-00001.parquet",
+        f"client-n-{os.getpid()}.json",
+    }

@@ -54,6 +54,10 @@ class BrokerSettings:
     """The folder for the trace of every request; without, none is kept."""
     run: str = ""
     """What the rows of the trace say they belong to."""
+    clock_ahead_ns: int = 0
+    """How far the clock of this machine is ahead of the one that the trace's times are to be of."""
+    name: str | None = None
+    """What the broker is called; without, it is called by its host, port and process."""
 
     def check(self) -> None:
         """Refuse to serve strangers without TLS and secrets, unless told to."""
@@ -128,8 +132,10 @@ async def running(
             connections=settings.limits.connections + 1,  # one for upkeep, whatever the load
             unsafe_durability=settings.unsafe_durability,
         ) as store:
-            name = f"{socket.gethostname()}:{port}/{os.getpid()}"
-            tracing = bound.enter_context(traced(settings.trace, run=settings.run, node=name))
+            name = settings.name or f"{socket.gethostname()}:{port}/{os.getpid()}"
+            tracing = bound.enter_context(
+                traced(settings.trace, run=settings.run, node=name, ahead_ns=settings.clock_ahead_ns)
+            )
             node = Node(store, settings.limits, name=name, require_secrets=settings.require_secrets, tracing=tracing)
             await node.join()
             servers = [await _listen(node, one, settings.tls()) for one in sockets]

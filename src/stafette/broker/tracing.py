@@ -1,8 +1,8 @@
 """The broker's part of a trace: from the bytes of a request until its answer is handed to the socket.
 
 The phases follow one another without a gap, so that they add up: `read` until decoding begins (others came in the same
-piece), `decode`, `queue` until the call of the database, `database`, `parked` while a read waits for a message, `encode`
-from there until the answer is encoded (others of the same batch go first), `write`.
+piece), `decode`, `queue` until the call of the database, `database`, `parked` while a read waits for a message,
+`encode` from there until the answer is encoded (others of the same batch go first), `write`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Mark:
 
 
 @contextmanager
-def traced(folder: Path | None, *, run: str, node: str) -> Iterator[Tracing | None]:
+def traced(folder: Path | None, *, run: str, node: str, ahead_ns: int = 0) -> Iterator[Tracing | None]:
     """Trace into a folder, if there is one."""
     if folder is None:
         yield None
@@ -52,7 +52,7 @@ def traced(folder: Path | None, *, run: str, node: str) -> Iterator[Tracing | No
         from stafette.trace import Trace  # what it needs is installed with the laboratory alone
     except ImportError as error:
         raise InvalidRequest(f"a trace needs {error.name}; install stafette[lab]") from error
-    trace = Trace(folder, run=run, tier="broker", node=node)
+    trace = Trace(folder, run=run, tier="broker", node=node, ahead_ns=ahead_ns)
     try:
         yield Tracing(trace)
     finally:

@@ -149,7 +149,8 @@ class Workers:
             for other in self._workers:  # or a brother would keep the lifeline of this one open
                 if other.lifeline:
                     other.lifeline.close()
-            code = _work(self._settings, number, lifeline)
+            called = self._settings.name and f"{self._settings.name}/{number + 1}"
+            code = _work(replace(self._settings, name=called), number, lifeline)
         except BaseException:
             log.exception("worker %d failed", number)
         finally:

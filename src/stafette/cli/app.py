@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import stafette
-from stafette.cli import broker, db, db_bench, up  # noqa: F401  (db_bench adds itself to db)
+from stafette.cli import broker, db, db_bench, lab, up  # noqa: F401  (db_bench adds itself to db)
 from stafette.cli.bench import bench
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command()(up.status)
 app.add_typer(db.app, name="db")
 app.add_typer(broker.app, name="broker")
 app.command()(bench)
+app.add_typer(lab.app, name="lab")
 
 
 def _show_version(wanted: bool) -> None:

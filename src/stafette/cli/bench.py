@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +23,7 @@ def bench(
     rate: Annotated[float | None, typer.Option("--rate", min=0.1, help="Open loop: requests per second.")] = None,
     echo: Annotated[bool, typer.Option("--echo", help="Only through the broker, without the database.")] = False,
     processes: Annotated[int, typer.Option("--processes", min=1, help="Of the load generator.")] = 1,
+    trace: Annotated[Path | None, typer.Option("--trace", help="Folder for a trace of every request.")] = None,
     as_json: Json = False,
 ) -> None:
     """Measure throughput and response time with the public client, closed loop unless --rate is given.
@@ -37,6 +39,7 @@ def bench(
         mix={"echo": 1.0} if echo else shares(mix, load.OPERATIONS),
         rate=rate,
         processes=min(processes, clients),
+        trace=trace,
     )
 
     def report(answered: int) -> None:

@@ -53,10 +53,14 @@ def broker(
             help="Serve figures for Prometheus on 127.0.0.1; each further worker takes the next port.",
         ),
     ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="What to call it; by default its host and port.")] = None,
     trace: Annotated[
         Path | None, typer.Option("--trace", help="Folder for a trace of every request, as Parquet files.")
     ] = None,
     run: Annotated[str, typer.Option("--run", help="What the trace's rows say they belong to.")] = "",
+    clock_ahead: Annotated[
+        int, typer.Option("--clock-ahead", help="Nanoseconds to take off the trace's times: this clock is ahead.")
+    ] = 0,
     tls_certificate: Annotated[Path | None, typer.Option("--tls-certificate")] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve other machines without TLS and secrets.")] = False,
@@ -81,6 +85,8 @@ def broker(
         metrics_port=metrics_port,
         trace=trace,
         run=run,
+        clock_ahead_ns=clock_ahead,
+        name=name,
         data=settings.load(data=data, database=database).data,
     )
     chosen.check()

@@ -13,7 +13,7 @@ from stafette.cli.exits import ERROR
 from stafette.cli.output import Json, say, show_record
 from stafette.database import schema
 from stafette.database.connect import shown
-from stafette.database.embedded import EmbeddedPostgres
+from stafette.database.embedded import LOOPBACK, EmbeddedPostgres
 from stafette.database.store import Store
 from stafette.errors import InvalidRequest, StafetteError, Unavailable
 
@@ -37,23 +37,24 @@ def database_url(data: Path | None, database: str | None) -> str:
     return server.url
 
 
-def _embedded(data: Path | None, *, tcp: bool = False) -> EmbeddedPostgres:
+def _embedded(data: Path | None, *, tcp: bool = False, host: str = LOOPBACK) -> EmbeddedPostgres:
     chosen = settings.load(data=data)
     if chosen.database is not None:
         raise InvalidRequest(
             f"the database is {shown(chosen.database)}, which Stafette does not run;"
             " unset STAFETTE_DATABASE (or `database` in stafette.toml) to use the embedded one"
         )
-    return EmbeddedPostgres(chosen.data, tcp=tcp)
+    return EmbeddedPostgres(chosen.data, tcp=tcp, host=host)
 
 
 @app.command()
 def start(
     data: Data = None,
-    tcp: Annotated[bool, typer.Option("--tcp", help="Listen on a free TCP port of 127.0.0.1 too.")] = False,
+    tcp: Annotated[bool, typer.Option("--tcp", help="Listen on a free TCP port, too; it wants a password.")] = False,
+    host: Annotated[str, typer.Option("--host", help="The address for --tcp.")] = LOOPBACK,
 ) -> None:
     """Start the embedded PostgreSQL (harmless when it runs), bring its schema up to date, print its URL."""
-    server = _embedded(data, tcp=tcp)
+    server = _embedded(data, tcp=tcp, host=host)
     server.start()
     asyncio.run(schema.migrate(server.url))
     say(f"PostgreSQL runs (process {server.pid}, log {server.log}); stop it with `stafette db stop`")

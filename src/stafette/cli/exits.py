@@ -1,6 +1,9 @@
-"""Exit codes: 0 ok, 1 error, 2 usage, 3 cannot connect, 4 not found or empty, 5 timed out, 99 a threshold failed."""
+"""Exit codes: 0 ok, 1 error, 2 usage, 3 cannot connect, 4 not found or empty, 5 timed out, 99 a threshold failed,
+130 broken off with Ctrl-C."""
 
 from __future__ import annotations
+
+import sys
 
 from stafette import errors
 
@@ -8,6 +11,8 @@ ERROR = 1
 CANNOT_CONNECT = 3
 NOT_FOUND = 4
 TIMED_OUT = 5
+THRESHOLD = 99
+INTERRUPTED = 130
 
 _BY_ERROR = {
     errors.Unavailable: CANNOT_CONNECT,
@@ -20,4 +25,7 @@ _BY_ERROR = {
 
 def exit_code(error: errors.StafetteError) -> int:
     """The exit code that an error ends the command with."""
+    lab = sys.modules.get("stafette.lab.series")  # commands that do not need the laboratory do not load it
+    if lab is not None and isinstance(error, lab.SeriesNotFound):
+        return NOT_FOUND
     return _BY_ERROR.get(type(error), ERROR)

@@ -121,9 +121,10 @@ class Link(asyncio.Protocol):
         if self._passages is None or type(request) in SESSION:
             self._write(request)
         else:
-            passage = self._passages[request.id] = Passage(time.perf_counter_ns())
+            passage = Passage(time.perf_counter_ns())
             passage.payload = self._write(request)
             passage.left = time.perf_counter_ns()
+            self._passages[request.id] = passage
         self._waiting[request.id] = (future, deadline, self._heard)
         if self._alarm is None or deadline < self._alarm_at:
             self._set_alarm(deadline)
@@ -169,6 +170,7 @@ class Link(asyncio.Protocol):
     def _write(self, request: Request) -> int:
         payload = encode(request)
         if self.welcome is not None and len(payload) > self.welcome.max_frame:
+            request.id = 0  # it does not leave
             raise MessageTooLarge(
                 f"the request has {len(payload)} bytes; the broker takes at most {self.welcome.max_frame} at once"
             )

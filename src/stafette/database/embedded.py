@@ -67,13 +67,14 @@ class Inherited(NamedTuple):
 class EmbeddedPostgres:
     """One PostgreSQL server and its data folder."""
 
-    def __init__(self, data: Path, *, tcp: bool = False, binaries: Path | None = None) -> None:
+    def __init__(self, data: Path, *, tcp: bool = False, host: str = LOOPBACK, binaries: Path | None = None) -> None:
         self.data = data.resolve()
         self.log = self.data / "postgres.log"
         self._cluster = self.data / "postgres"
         self._alive_file = self.data / "postgres.alive"
         self._password_file = self.data / "postgres.password"
         self._tcp = tcp
+        self._host = host
         self._given_binaries = binaries.resolve() if binaries else None
 
     def start(self) -> None:
@@ -258,13 +259,14 @@ class EmbeddedPostgres:
         this_start = {
             "shared_buffers": f"{_shared_buffers() // MEBIBYTE}MB",
             "unix_socket_directories": f"'{self._socket_folder}'",
-            "listen_addresses": f"'{LOOPBACK}'" if self._tcp else "''",
-            "port": _free_port() if self._tcp else DEFAULT_PORT,
+            "listen_addresses": f"'{self._host}'" if self._tcp else "''",
+            "port": _free_port(self._host) if self._tcp else DEFAULT_PORT,
         }
         lines = "".join(f"{name} = {value}\n" for name, value in this_start.items())
         user.write(self._cluster / "stafette.conf", f"{SETTINGS.read_text()}\n# This machine and this start\n{lines}")
         # Only the server's user and root can enter the socket's folder: there is nothing left to prove.
-        access = "local all all trust\n" + (f"host all all {LOOPBACK}/32 scram-sha-256\n" if self._tcp else "")
+        callers = f"{LOOPBACK}/32" if self._host == LOOPBACK else "all"
+        access = "local all all trust\n" + (f"host all all {callers} scram-sha-256\n" if self._tcp else "")
         user.write(self._cluster / "pg_hba.conf", access)
 
     def _run(self, inherited: Inherited, cluster: Path, program: str, *arguments: str, text: str = "") -> None:
@@ -343,9 +345,9 @@ def _shared_buffers() -> int:
     return min(max(memory // 8, 128 * MEBIBYTE), 1024 * MEBIBYTE)
 
 
-def _free_port() -> int:
+def _free_port(host: str) -> int:
     with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
+        probe.bind((host, 0))
         return int(probe.getsockname()[1])
 
 

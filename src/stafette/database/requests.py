@@ -82,6 +82,22 @@ class Overview(msgspec.Struct, frozen=True):
     dead: int
 
 
+class Statistics(msgspec.Struct, frozen=True):
+    """What PostgreSQL counts for this database; all but the last three only grow."""
+
+    commits: int
+    rollbacks: int
+    blocks_read: int
+    blocks_hit: int
+    rows_inserted: int
+    rows_deleted: int
+    deadlocks: int
+    wal_bytes: int
+    dead_rows: int
+    connections: int
+    active: int
+
+
 class Identity(msgspec.Struct, frozen=True):
     """What a broker needs to know of a client that says hello."""
 

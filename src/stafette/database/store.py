@@ -25,7 +25,7 @@ from stafette.database.connect import (
     prepare_connection,
     translated_errors,
 )
-from stafette.database.requests import Ask, Counts, Held, Identity, LeaseAsk, Leased, Overview, Send
+from stafette.database.requests import Ask, Counts, Held, Identity, LeaseAsk, Leased, Overview, Send, Statistics
 from stafette.database.schema import require_current, require_durability
 from stafette.errors import (
     ClientNotFound,
@@ -240,6 +240,15 @@ class Store:
         """The whole system in numbers."""
         rows = await self._fetch("SELECT * FROM stafette.overview()")
         return Overview(*rows[0])
+
+    async def queue_lengths(self) -> dict[str, int]:
+        """How many messages wait in each queue that holds any."""
+        return dict(await self._fetch("SELECT * FROM stafette.queue_lengths()"))  # type: ignore[arg-type]
+
+    async def statistics(self) -> Statistics:
+        """PostgreSQL's own counters."""
+        rows = await self._fetch("SELECT * FROM stafette.statistics()")
+        return Statistics(*rows[0])
 
     # Queues
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import pydantic
 from pydantic import BeforeValidator, Field
 
-_STRICT = pydantic.ConfigDict(extra="forbid", frozen=True)
+_STRICT = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Fixed(pydantic.BaseModel):

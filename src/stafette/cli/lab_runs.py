@@ -1,0 +1,112 @@
+"""The runs of a series as commands show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from rich.text import Text
+
+from stafette.cli.output import figure
+from stafette.lab import archive, records
+from stafette.lab.records import RunRecord, State, ThresholdResult
+from stafette.lab.series import RUN_FILE, Series
+from stafette.lab.summary import METRICS
+
+
+class RunView(msgspec.Struct, frozen=True):
+    """One run, for people and for programs."""
+
+    run: int
+    """Its place in the order, from 1."""
+    label: str
+    levels: dict[str, Any]
+    repetition: int
+    state: State
+    why: str | None
+    valid: bool | None
+    """None when it has not come so far that anybody could say."""
+    sentences: list[str]
+    thresholds: list[ThresholdResult]
+    metrics: dict[str, float | None]
+    folder: str | None
+
+    @property
+    def problem(self) -> str | None:
+        """Why it does not count, if it was made and does not."""
+        if self.state in ("failed", "interrupted"):
+            return self.why
+        return self.sentences[0] if self.valid is False else None
+
+    @property
+    def missed(self) -> list[str]:
+        """The thresholds that it did not reach."""
+        return [
+            f"{result.metric} {result.threshold} (was {figure(result.value)})"
+            for result in self.thresholds
+            if not result.ok
+        ]
+
+
+def views(series: Series) -> list[RunView]:
+    """All runs of a series, in their order, also those that are still to be made."""
+    found = []
+    alive = archive.being_run(series)
+    for place, planned in enumerate(series.record.runs, start=1):
+        record = record_of(series, place)
+        summary = record.summary if record else None
+        found.append(
+            RunView(
+                run=place,
+                label=planned.label,
+                levels=planned.levels,
+                repetition=planned.repetition,
+                state=planned.state if alive or planned.state != "running" else "interrupted",
+                why=record.why if record else None,
+                valid=record.verdict.valid if record and record.verdict else None,
+                sentences=record.verdict.sentences if record and record.verdict else [],
+                thresholds=record.thresholds if record else [],
+                metrics={name: metric(summary) if summary else None for name, metric in METRICS.items()},
+                folder=planned.folder,
+            )
+        )
+    return found
+
+
+def record_of(series: Series, place: int) -> RunRecord | None:
+    """What is known of the run at a place in the order, counted from 1; of its newest attempt."""
+    folder = series.record.runs[place - 1].folder
+    return records.read(series.folder / "runs" / folder / RUN_FILE, RunRecord) if folder else None
+
+
+def rows(runs: Sequence[RunView]) -> list[dict[str, object]]:
+    """The table of runs."""
+    thresholds = any(run.thresholds for run in runs)
+    return [
+        {
+            "run": run.run,
+            "point": run.label,
+            "repetition": run.repetition,
+            "state": run.state,
+            "throughput": run.metrics["throughput"],
+            "mean ms": run.metrics["mean_ms"],
+            "p99 ms": run.metrics["p99_ms"],
+            "errors": None if run.metrics["errors"] is None else int(run.metrics["errors"]),
+            **({"thresholds": _thresholds(run)} if thresholds else {}),
+            "verdict": _verdict(run),
+        }
+        for run in runs
+    ]
+
+
+def _thresholds(run: RunView) -> Text | None:
+    if not run.thresholds:
+        return None
+    return Text("; ".join(run.missed), style="red") if run.missed else Text("met", style="green")
+
+
+def _verdict(run: RunView) -> Text | None:
+    if run.problem is not None:
+        return Text(run.problem, style="red")
+    return Text("ok", style="green") if run.valid else None

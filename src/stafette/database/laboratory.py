@@ -1,0 +1,57 @@
+"""What the laboratory asks of a database: to be its own, so that it may be emptied, and to be in order before a run.
+
+A database that the laboratory has emptied bears a mark. One without the mark is emptied only if there is nothing in it:
+an experiment file with the wrong URL must not cost anyone their messages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import asyncpg
+
+from stafette.database import schema
+from stafette.database.connect import connect, shown, translated_errors
+from stafette.errors import InvalidRequest
+
+MARK = "emptied by the laboratory of Stafette, which will do so again"
+
+SETTINGS = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size")
+"""What a reader of the figures wants to know about the database."""
+
+
+async def empty(url: str) -> None:
+    """Leave nothing but our schema; refuse to, if what is there is somebody's."""
+    connection = await connect(url)
+    try:
+        with translated_errors(url):
+            if not await _ours(connection):
+                raise InvalidRequest(
+                    f"the database {shown(url)} holds clients and queues that the laboratory did not make; name another"
+                    " in `system.database`, or empty it yourself with `stafette db reset`"
+                )
+            await schema.reset(url)
+            await connection.execute(f"COMMENT ON SCHEMA stafette IS '{MARK}'")
+    finally:
+        await connection.close()
+
+
+async def _ours(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+    if await connection.fetchval("SELECT to_regclass('stafette.clients')") is None:
+        return True
+    if await connection.fetchval("SELECT obj_description(to_regnamespace('stafette'), 'pg_namespace')") == MARK:
+        return True
+    return not await connection.fetchval("SELECT EXISTS (SELECT FROM stafette.clients)")
+
+
+async def settle(url: str) -> dict[str, str]:
+    """Let the database put itself in order before a run; what it is, and how it is set."""
+    connection = await connect(url)
+    try:
+        with translated_errors(url):
+            await connection.execute("VACUUM (ANALYZE)")
+            with contextlib.suppress(asyncpg.InsufficientPrivilegeError):
+                await connection.execute("CHECKPOINT")  # else what was preloaded would be written during the run
+            return {name: await connection.fetchval("SELECT current_setting($1)", name) for name in SETTINGS}
+    finally:
+        await connection.close()

@@ -1,0 +1,112 @@
+"""The clients that put load on the system: those of the five reports by name, and one's own from a file."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import itertools
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from stafette.errors import InvalidRequest
+from stafette.lab.behaviours.alice import Alice
+from stafette.lab.behaviours.base import Behaviour, Parameters, Scene
+from stafette.lab.behaviours.bob import Bob
+from stafette.lab.behaviours.carl import Carl
+from stafette.lab.behaviours.consumer import Consumer
+from stafette.lab.behaviours.database_only import DatabaseOnly
+from stafette.lab.behaviours.echo import Echo
+from stafette.lab.behaviours.larry import Larry
+from stafette.lab.behaviours.maruja import Maruja
+from stafette.lab.behaviours.mix import Mix
+from stafette.lab.behaviours.one_way import OneWay
+from stafette.lab.behaviours.paired import Paired
+from stafette.lab.behaviours.producer import Producer
+from stafette.lab.behaviours.rick import Rick
+from stafette.lab.behaviours.tola import Tola
+
+__all__ = ["BUILT_IN", "Behaviour", "Parameters", "Scene", "check", "find"]
+
+BUILT_IN: dict[str, type[Behaviour]] = {
+    "alice": Alice,
+    "bob": Bob,
+    "carl": Carl,
+    "consumer": Consumer,
+    "database_only": DatabaseOnly,
+    "echo": Echo,
+    "larry": Larry,
+    "maruja": Maruja,
+    "mix": Mix,
+    "one_way": OneWay,
+    "paired": Paired,
+    "producer": Producer,
+    "rick": Rick,
+    "tola": Tola,
+}
+
+_numbers = itertools.count(1)
+
+
+def find(name: str, folder: Path) -> type[Behaviour]:
+    """The class that a built-in name stands for, or that "file.py:Class" names in a file inside the folder."""
+    if ":" in name:
+        return _own(name, folder)
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    if name.endswith(".py"):
+        raise InvalidRequest(f'the behaviour {name} does not say which class; write "{name}:ClassName"')
+    near = difflib.get_close_matches(name.lower(), BUILT_IN, n=1)
+    hint = f"did you mean {near[0]}; there are" if near else "there are"
+    raise InvalidRequest(
+        f'there is no behaviour {name}; {hint} {", ".join(BUILT_IN)}, or one of your own as "file.py:Class"'
+    )
+
+
+def check(behaviour: type[Behaviour], parameters: dict[str, Any]) -> Parameters:
+    """The parameters as the behaviour understands them; a pydantic.ValidationError says what it does not."""
+    return behaviour.Parameters.model_validate(parameters)
+
+
+def _own(name: str, folder: Path) -> type[Behaviour]:
+    file, _, class_name = name.rpartition(":")
+    path = (folder / file).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise InvalidRequest(f"the behaviour file {file} lies outside {folder}; put it beside the experiment")
+    if path.suffix != ".py":
+        raise InvalidRequest(f"the behaviour file {file} is not a Python file; its name must end in .py")
+    if not path.is_file():
+        raise InvalidRequest(f"there is no behaviour file {file} in {folder}")
+    found = getattr(_load(path, file), class_name, None)
+    if found is None:
+        raise InvalidRequest(f"there is no class {class_name or '(no name)'} in {file}; name one that it defines")
+    if not (isinstance(found, type) and issubclass(found, Behaviour)):
+        raise InvalidRequest(
+            f"{class_name} in {file} is not a behaviour; derive it from stafette.lab.behaviours.Behaviour"
+        )
+    return found
+
+
+def _load(path: Path, file: str) -> ModuleType:
+    """Import a file, anew each time: whoever edits it and asks again wants what it says now."""
+    spec = importlib.util.spec_from_file_location(f"stafette_own_behaviour_{next(_numbers)}", path)
+    if spec is None or spec.loader is None:
+        raise InvalidRequest(f"{file} cannot be imported; its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where pydantic and dataclasses look up the names in annotations
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[spec.name]
+        raise InvalidRequest(f"{file} cannot be imported: {_reason(error, path)}") from error
+    return module
+
+
+def _reason(error: BaseException, path: Path) -> str:
+    """What an import failed of, in one line, with the place in the file."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    text = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+    return f"{type(error).__name__}{f' in line {line}' if line else ''}: {text}"

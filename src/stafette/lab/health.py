@@ -1,0 +1,94 @@
+"""How well the load generator itself does: a busy generator measures itself instead of the system."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from stafette.lab.alarm import SECOND, Alarm
+from stafette.lab.job import Spread
+
+LAG_EVERY = SECOND // 20
+KEPT_SAMPLES = 10_000
+"""Enough for a 99th percentile: a hundred of them lie above it."""
+
+
+class Samples:
+    """Times, in nanoseconds; of many only some, drawn fairly, are kept for the percentile."""
+
+    def __init__(self, kept: int = KEPT_SAMPLES) -> None:
+        self._most_kept = kept
+        self._kept: list[int] = []
+        self._count = 0
+        self._total = 0
+        self._max = 0
+        self._chance = random.Random(0)  # noqa: S311
+
+    def add(self, value: int) -> None:
+        """Take one in."""
+        self._count += 1
+        self._total += value
+        self._max = max(self._max, value)
+        if len(self._kept) < self._most_kept:
+            self._kept.append(value)
+        elif (place := int(self._chance.random() * self._count)) < self._most_kept:
+            self._kept[place] = value
+
+    def spread(self) -> Spread:
+        """The figures, in milliseconds."""
+        if not self._count:
+            return Spread()
+        kept = sorted(self._kept)
+        p99 = kept[min(len(kept) - 1, int(0.99 * len(kept)))]
+        return Spread(self._total / self._count / 1e6, p99 / 1e6, self._max / 1e6)
+
+
+class Health:
+    """Lag, lateness and processor time within the measured window."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self._start = start
+        self._end = end
+        self._late = Samples()
+        self._lag = Samples()
+        self._begun: tuple[int, int] | None = None
+        self._cpu_share: float | None = None
+
+    def started(self, intended: int) -> None:
+        """A step of an open loop starts now."""
+        if self._start <= intended < self._end:
+            self._late.add(max(0, time.perf_counter_ns() - intended))
+
+    async def watch(self, alarm: Alarm) -> None:
+        """Take samples from the start of the window to its end."""
+        await alarm.until(self._start)
+        self._begun = time.perf_counter_ns(), time.process_time_ns()
+        due = time.perf_counter_ns() + LAG_EVERY
+        while due < self._end:
+            await alarm.until(due)
+            now = time.perf_counter_ns()
+            self._lag.add(now - due)
+            due = now + LAG_EVERY
+        await alarm.until(self._end)
+        self._cpu_share = self._share_so_far()
+
+    def _share_so_far(self) -> float:
+        if self._begun is None:
+            return 0.0
+        wall, processor = self._begun
+        return (time.process_time_ns() - processor) / max(1, time.perf_counter_ns() - wall)
+
+    @property
+    def cpu_share(self) -> float:
+        """Of one core."""
+        return self._share_so_far() if self._cpu_share is None else self._cpu_share
+
+    @property
+    def late(self) -> Spread:
+        """How far behind their intended start the steps of open loops started."""
+        return self._late.spread()
+
+    @property
+    def lag(self) -> Spread:
+        """How late a timer rang."""
+        return self._lag.spread()

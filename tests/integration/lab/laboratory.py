@@ -1,0 +1,71 @@
+"""Runs small experiments for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+
+from stafette.lab import experiment, runner, series
+from stafette.lab.records import RunRecord
+from stafette.lab.runner import Progress
+
+QUICK = "warm_up = 0.3\nduration = {duration}\ncool_down = 0.2\nrepetitions = {repetitions}\n"
+
+
+class Laboratory:
+    """A folder with experiments and runs, over one database."""
+
+    def __init__(self, folder: Path, database: str) -> None:
+        self.folder = folder
+        self.runs = folder / "runs"
+        self.database = database
+        self.progress: list[Progress] = []
+
+    def begin(self, text: str, *, new: bool = False) -> series.Series:
+        """A series of an experiment that uses the database, unless it says otherwise."""
+        file = self.folder / "trial.toml"
+        if "[system]" not in text:
+            text = f"[system]\n{text}"
+        if "database =" not in text:
+            text = text.replace("[system]\n", f'[system]\ndatabase = "{self.database}"\n')
+        file.write_text(text)
+        return series.begin(self.runs, experiment.read(file), file=file, profile=None, new=new)
+
+    async def run(self, text: str) -> list[RunRecord]:
+        """Make all runs of an experiment."""
+        begun = self.begin(text)
+        await runner.make(begun, self.progress.append)
+        return begun.runs
+
+
+def trial(groups: str, *, duration: float = 1.0, repetitions: int | str = 1, more: str = "", system: str = "") -> str:
+    """The text of a short experiment."""
+    times = QUICK.format(duration=duration, repetitions=repetitions)
+    return f"[system]\n{system}\n[preload]\nqueues = 3\n[run]\n{times}\n{groups}\n{more}"
+
+
+PAIR = '[clients.alice]\nbehaviour = "alice"\ncount = 3\n[clients.bob]\nbehaviour = "bob"\ncount = 3\n'
+
+
+def checks(record: RunRecord) -> dict[str, bool]:
+    """Whether each check holds."""
+    return {check.name: check.ok for check in record.checks}
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of Parquet files in a folder, or of one."""
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """Living processes that name the folder in their command, or work in it."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd", "status"]):
+        told = [*(process.info["cmdline"] or []), process.info["cwd"] or ""]
+        if process.info["status"] != psutil.STATUS_ZOMBIE and any(str(folder) in part for part in told):
+            found.append(process)
+    return found

@@ -1,0 +1,223 @@
+"""The runner: real brokers, real load processes, a real database; whole runs, and runs that go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+
+import psutil
+import pytest
+
+from stafette.database.store import Store
+from stafette.errors import InvalidRequest
+from stafette.lab import runner
+from tests.integration.lab.laboratory import PAIR, Laboratory, checks, processes_of, rows, trial
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def laboratory(tmp_path: Path, new_database: str) -> Laboratory:
+    return Laboratory(tmp_path, new_database)
+
+
+async def test_a_run_leaves_all_that_somebody_else_needs_to_check_it(laboratory: Laboratory) -> None:
+    text = trial(PAIR, system="brokers = 2\nworkers = 2\nload_processes = 2", duration=2.0)
+    text = text.replace("queues = 3", "queues = 3\nmessages = 50")
+    [record] = await laboratory.run(text)
+
+    assert (record.state, record.why) == ("done", None)
+    assert checks(record) == dict.fromkeys(checks(record), True)
+    assert set(checks(record)) >= {"complete", "answered", "seen", "agreement", "messages", "generator"}
+    assert record.verdict is not None
+    assert record.verdict.valid
+    assert record.summary is not None
+    assert record.summary.overall.throughput_per_s > 0
+    assert record.messages is not None
+    assert record.messages.preloaded == 50
+    assert set(record.processes) == {"broker-1", "broker-2", "load-1", "load-2"}
+    assert record.database["fsync"] == "on"
+    assert record.machines[0].facts.cores >= 1
+
+    folder = laboratory.runs / record.id.replace("/", "/runs/")
+    traced = rows(folder / "traces")
+    assert {row["node"] for row in traced} == {
+        "load-1", "load-2", "broker-1/1", "broker-1/2", "broker-2/1", "broker-2/2",
+    }  # fmt: skip
+    assert {row["run"] for row in traced} == {record.id}
+    assert len({row["at_ns"] for row in rows(folder / "samples" / "database.parquet")}) >= 2
+    queues = rows(folder / "samples" / "queues.parquet")
+    assert {row["queue"] for row in queues} <= {"q-1", "q-2", "q-3"}
+    assert queues
+    costs = rows(folder / "samples" / "processes.parquet")
+    assert {row["process"] for row in costs} == set(record.processes)
+    assert max(row["cpu_seconds"] for row in costs) > 0
+    assert (folder / "logs" / "broker-1.log").read_text().count("has ended") == 2
+    assert json.loads((folder / "run.json").read_text())["settings"]["clients"]["alice"]["count"] == 3
+    assert not (laboratory.runs / "trial-0001" / "system").exists()
+    phases = [progress.phase for progress in laboratory.progress]
+    assert phases[0] == "prepare"
+    assert phases[-1] == "check"
+    assert "measure" in phases
+
+
+async def test_in_an_open_loop_response_times_show_the_whole_second_that_a_broker_stood_still(
+    laboratory: Laboratory,
+) -> None:
+    groups = '[clients.alice]\nbehaviour = "alice"\ncount = 4\nrate = 200.0\narrivals = "constant"\n'
+    fault = '[[faults]]\nat = 1.0\npause = "broker-1"\nseconds = 1.0\n'
+    [record] = await laboratory.run(trial(groups, duration=3.0, more=fault))
+
+    assert record.state == "done"
+    assert record.summary is not None
+    assert record.summary.overall.max_ms is not None
+    assert record.summary.overall.max_ms > 990
+    folder = laboratory.runs / record.id.replace("/", "/runs/")
+    times = [(row["end_ns"] - row["intended_ns"]) / 1e6 for row in rows(folder / "traces") if row["tier"] == "client"]
+    # 200 a second were to start while it stood still, the first waits all of the second, the last hardly at all.
+    for limit in (250, 500, 750):
+        assert sum(time > limit for time in times) == pytest.approx(200 * (1 - limit / 1000), abs=30)
+    [fault_record] = record.faults
+    assert fault_record["end_ns"] - fault_record["start_ns"] == pytest.approx(1e9, rel=0.2)
+
+
+async def test_a_saturated_load_generator_is_flagged(laboratory: Laboratory) -> None:
+    (laboratory.folder / "busy.py").write_text(
+        "import time\n"
+        "from stafette.lab.behaviours import Behaviour\n"
+        "class Busy(Behaviour):\n"
+        "    async def step(self):\n"
+        "        await self.me.echo(b'')\n"
+        "        until = time.thread_time() + 0.005\n"
+        "        while time.thread_time() < until: pass\n"
+    )
+    [record] = await laboratory.run(trial('[clients.busy]\nbehaviour = "busy.py:Busy"\ncount = 4\n', duration=2.0))
+
+    assert record.verdict is not None
+    assert not record.verdict.valid
+    assert checks(record)["generator"] is False
+    assert "the load generator was saturated" in record.verdict.sentences[0]
+    assert "load-1 used" in record.verdict.sentences[0]
+
+
+async def test_a_run_that_fails_is_kept_and_explained_and_the_others_are_made(laboratory: Laboratory) -> None:
+    (laboratory.folder / "moody.py").write_text(
+        "from stafette.lab.behaviours import Behaviour\n"
+        "class Moody(Behaviour):\n"
+        "    async def step(self):\n"
+        "        if len(self.queues) == 2: raise ValueError('two is too many')\n"
+        "        await self.me.echo(b'')\n"
+    )
+    sweep = (
+        '[design]\nkind = "sweep"\norder = "given"\n[design.factors.queues]\nset = "preload.queues"\nlevels = [2, 1]\n'
+    )
+    text = trial('[clients.moody]\nbehaviour = "moody.py:Moody"\ncount = 2\n', more=sweep)
+    failed, done = await laboratory.run(text)
+
+    assert (failed.label, failed.state) == ("queues=2", "failed")
+    assert failed.why is not None
+    assert "load-1" in failed.why
+    assert "two is too many" in failed.why
+    assert (laboratory.runs / "trial-0001" / "runs" / "001-queues=2-r1" / "logs" / "load-1.log").exists()
+    assert (done.label, done.state) == ("queues=1", "done")
+
+    again = laboratory.begin(text)  # goes on with what is missing, and keeps what failed
+    assert again.name == "trial-0001"
+    (laboratory.runs / "trial-0001" / "moody.py").write_text(
+        (laboratory.folder / "moody.py").read_text().replace("== 2", "== 99")
+    )
+    await runner.make(again, laboratory.progress.append)
+    assert [(run.label, run.state, run.folder) for run in again.record.runs] == [
+        ("queues=2", "done", "001-queues=2-r1-again2"),
+        ("queues=1", "done", "002-queues=1-r1"),
+    ]
+    assert again.record.state == "done"
+
+
+async def test_a_broker_that_dies_ends_the_run_with_its_name(laboratory: Laboratory) -> None:
+    begun = laboratory.begin(trial(PAIR, duration=60.0))
+    making = asyncio.create_task(runner.make(begun, laboratory.progress.append))
+    while not any(progress.phase == "measure" for progress in laboratory.progress):
+        await asyncio.sleep(0.05)
+        assert not making.done()
+    [broker] = [process for process in processes_of(laboratory.runs) if "broker" in process.cmdline()]
+    broker.kill()
+    await making
+
+    [record] = begun.runs
+    assert record.state == "failed"
+    assert record.why is not None
+    assert record.why.startswith("broker-1 was killed by signal 9")
+    assert not processes_of(laboratory.runs)
+
+
+async def test_breaking_off_leaves_nothing_running_and_says_so(laboratory: Laboratory) -> None:
+    begun = laboratory.begin(trial(PAIR, duration=60.0))
+    making = asyncio.create_task(runner.make(begun, laboratory.progress.append))
+    while not any(progress.phase == "measure" for progress in laboratory.progress):
+        await asyncio.sleep(0.05)
+        assert not making.done()
+    assert processes_of(laboratory.runs)
+    making.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await making
+
+    assert not processes_of(laboratory.runs)
+    [record] = begun.runs
+    assert (record.state, record.why) == ("interrupted", "it was broken off")
+
+
+async def test_repetitions_go_on_until_the_mean_is_known_well_enough_or_the_cap(laboratory: Laboratory) -> None:
+    echo = '[clients.echo]\nbehaviour = "echo"\ncount = 1\nthink_time = 0.02\n'
+    sure = await laboratory.run(trial(echo, repetitions="{ within = 0.9, least = 2, most = 4 }", duration=0.5))
+    assert sorted(record.repetition for record in sure) == [1, 2]
+    never = await laboratory.run(
+        trial(echo, repetitions='{ within = 0.00001, metric = "mean_ms", least = 2, most = 3 }', duration=0.5)
+    )
+    assert sorted(record.repetition for record in never) == [1, 2, 3]
+    assert len({record.seed for record in never}) == 3
+
+
+async def test_a_database_with_somebodys_messages_is_not_emptied(laboratory: Laboratory, database: str) -> None:
+    async with await Store.open(database, connections=1) as store:
+        await store.register("somebody")
+    strange = Laboratory(laboratory.folder, database)
+    [record] = await strange.run(trial(PAIR))
+
+    assert record.state == "failed"
+    assert record.why is not None
+    assert "holds clients and queues that the laboratory did not make" in record.why
+    async with await Store.open(database, connections=1) as store:
+        assert (await store.client("somebody")).name == "somebody"
+
+
+async def test_a_password_is_not_written_down(laboratory: Laboratory) -> None:
+    text = trial(PAIR, system='database = "postgresql://me:geheim@127.0.0.1:1/nowhere"')
+    [record] = await laboratory.run(text)
+    assert record.state == "failed"
+    written = [path.read_text() for path in laboratory.runs.rglob("*") if path.is_file()]
+    assert not any("geheim" in content for content in written)
+
+
+async def test_only_one_runner_works_on_a_series(laboratory: Laboratory) -> None:
+    begun = laboratory.begin(trial(PAIR))
+    with begun.locked(), pytest.raises(InvalidRequest, match="is being run by another process"):
+        await runner.make(laboratory.begin(trial(PAIR)), laboratory.progress.append)
+
+
+async def test_its_own_database_is_started_fresh_for_each_run_when_asked(laboratory: Laboratory) -> None:
+    text = trial(PAIR, system='database = "fresh"', repetitions=2, duration=0.5)
+    first, second = await laboratory.run(text)
+    assert (first.state, second.state) == ("done", "done")
+    starts = [
+        (laboratory.runs / record.id.replace("/", "/runs/") / "logs" / "database.log")
+        .read_text()
+        .count("PostgreSQL runs")
+        for record in (first, second)
+    ]
+    assert starts == [1, 1]
+    assert not [
+        process for process in psutil.process_iter(["cwd"]) if str(laboratory.runs) in (process.info["cwd"] or "")
+    ]
