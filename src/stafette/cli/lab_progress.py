@@ -9,12 +9,11 @@ from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from stafette.cli.lab_runs import RunView, views
+from stafette.cli.lab_runs import RunView, view
 from stafette.cli.output import figure, say
 from stafette.lab.runner import Progress
 from stafette.lab.series import Series
@@ -82,13 +81,13 @@ class Follower:
             return
         self._beside.append(time.monotonic() - self._began - self._run_seconds)
         place, runs = self._now.place, len(self._series.record.runs)
-        line = f"{place} of {runs}: {_outcome(views(self._series)[place - 1])}"
+        line = f"{place} of {runs}: {_outcome(view(self._series, place))}"
         if self._live is None:
             say(line)
         else:
             self._live.console.print(Text(line, no_wrap=True, overflow="ellipsis"))
 
-    # The picture
+    # The picture; no line may reach the edge, or the ^C that a terminal writes would begin a new one
 
     def _picture(self) -> Group:
         if self._breaking_off:
@@ -100,18 +99,19 @@ class Follower:
         title = Text.assemble(
             (f"run {now.place} of {now.runs}", "bold"), f"  {planned.label}, repetition {planned.repetition}"
         )
-        return Group(title, Padding(self._course(now), (0, 0, 0, 2)), Padding(_figures(now), (0, 0, 0, 2)))
+        title.no_wrap, title.overflow = True, "ellipsis"
+        return Group(title, self._course(now), _figures(now))
 
     def _course(self, now: Progress) -> Table:
         """How far the run is, and when it and all others will be over."""
-        left = self._left(now)
+        left, to_come = self._left(now), self._to_come(now)
         line = Table.grid(padding=(0, 2, 0, 0))
-        line.add_column(width=len("cool-down"))
+        line.add_column(width=len("  cool-down"))
         line.add_row(
-            Text(now.phase),
+            Text(f"  {now.phase}"),
             ProgressBar(total=self._run_seconds, completed=self._run_seconds - left, width=BAR_WIDTH),
             Text(f"{_clock(left)} left" if now.phase in UNDER_LOAD else ""),
-            Text(f"all in about {_clock(left + now.later_seconds + self._beside_load(now))}", style="dim"),
+            Text(f"all in about {_clock(to_come)}" if to_come >= 1 else "", style="dim"),
         )
         return line
 
@@ -121,29 +121,29 @@ class Follower:
         since = time.monotonic() - self._heard if now.phase in UNDER_LOAD else 0.0
         return max(0.0, now.seconds_left - since)
 
-    def _beside_load(self, now: Progress) -> float:
-        """How long the runs to come will take beside their load, going by those that were made."""
+    def _to_come(self, now: Progress) -> float:
+        """How long all that is missing will take, going by what the runs so far took beside their load."""
+        load = self._left(now)
+        spent = time.monotonic() - self._began - (self._run_seconds - load)  # on this run, beside its load
+        usual = sum(self._beside) / len(self._beside) if self._beside else spent
         waiting = sum(run.state == "waiting" for run in self._series.record.runs)
-        if self._beside:
-            return waiting * sum(self._beside) / len(self._beside)
-        spent = time.monotonic() - self._began
-        return waiting * (spent if now.phase == "prepare" else max(0.0, spent - self._run_seconds + self._left(now)))
+        return load + max(0.0, usual - spent) + now.later_seconds + waiting * usual
 
 
 def _figures(now: Progress) -> Text:
     if now.throughput is None:
-        return Text("no answers yet", style="dim")
+        return Text("  database, brokers and clients start", style="dim")
     errors = Text(f"{now.errors:,} errors", style="red" if now.errors else "")
     mean = "" if now.response_ms is None else f"{figure(now.response_ms)} ms"
-    return Text("  ·  ").join([Text(f"{now.throughput:,.0f} requests/s"), Text(mean or "no answer"), errors])
+    return Text("  ·  ").join([Text(f"  {now.throughput:,.0f} requests/s"), Text(mean or "no answer"), errors])
 
 
-def _outcome(view: RunView) -> str:
-    name = f"{view.label}, repetition {view.repetition}"
-    if view.state != "done":
-        return f"{name} {view.state}: {view.why}"
-    figures = f"{figure(view.metrics['throughput'])} requests/s, {figure(view.metrics['mean_ms'])} ms"
-    return f"{name}: {figures}" if view.valid else f"{name}: {figures}, but {view.sentences[0]}"
+def _outcome(run: RunView) -> str:
+    name = f"{run.label}, repetition {run.repetition}"
+    if run.state != "done":
+        return f"{name} {run.state}: {run.why}"
+    figures = f"{figure(run.metrics['throughput'])} requests/s, {figure(run.metrics['mean_ms'])} ms"
+    return f"{name}: {figures}" if run.valid else f"{name}: {figures}, but {run.sentences[0]}"
 
 
 def _clock(seconds: float) -> str:

@@ -9,8 +9,9 @@ import msgspec
 from rich.text import Text
 
 from stafette.cli.output import figure
+from stafette.database.connect import shown
 from stafette.lab import archive, records
-from stafette.lab.records import RunRecord, State, ThresholdResult
+from stafette.lab.records import RunRecord, SeriesRecord, State, ThresholdResult
 from stafette.lab.series import RUN_FILE, Series
 from stafette.lab.summary import METRICS
 
@@ -51,33 +52,40 @@ class RunView(msgspec.Struct, frozen=True):
 
 def views(series: Series) -> list[RunView]:
     """All runs of a series, in their order, also those that are still to be made."""
-    found = []
-    alive = archive.being_run(series)
-    for place, planned in enumerate(series.record.runs, start=1):
-        record = record_of(series, place)
-        summary = record.summary if record else None
-        found.append(
-            RunView(
-                run=place,
-                label=planned.label,
-                levels=planned.levels,
-                repetition=planned.repetition,
-                state=planned.state if alive or planned.state != "running" else "interrupted",
-                why=record.why if record else None,
-                valid=record.verdict.valid if record and record.verdict else None,
-                sentences=record.verdict.sentences if record and record.verdict else [],
-                thresholds=record.thresholds if record else [],
-                metrics={name: metric(summary) if summary else None for name, metric in METRICS.items()},
-                folder=planned.folder,
-            )
-        )
-    return found
+    return [view(series, place) for place in range(1, len(series.record.runs) + 1)]
+
+
+def view(series: Series, place: int) -> RunView:
+    """The run at a place in the order, counted from 1."""
+    planned, record = series.record.runs[place - 1], record_of(series, place)
+    summary, verdict = (record.summary, record.verdict) if record else (None, None)
+    left_alone = planned.state == "running" and not archive.being_run(series)
+    return RunView(
+        run=place,
+        label=planned.label,
+        levels=planned.levels,
+        repetition=planned.repetition,
+        state="interrupted" if left_alone else planned.state,
+        why="the runner ended before the run did" if left_alone else record.why if record else None,
+        valid=verdict.valid if verdict else None,
+        sentences=verdict.sentences if verdict else [],
+        thresholds=record.thresholds if record else [],
+        metrics={name: metric(summary) if summary else None for name, metric in METRICS.items()},
+        folder=planned.folder,
+    )
 
 
 def record_of(series: Series, place: int) -> RunRecord | None:
     """What is known of the run at a place in the order, counted from 1; of its newest attempt."""
     folder = series.record.runs[place - 1].folder
     return records.read(series.folder / "runs" / folder / RUN_FILE, RunRecord) if folder else None
+
+
+def settings_of(record: SeriesRecord | RunRecord) -> dict[str, Any]:
+    """The settings, without the password of a database that was given by URL."""
+    system = record.settings["system"]
+    database = system["database"]
+    return record.settings | {"system": system | {"database": shown(database) if "://" in database else database}}
 
 
 def rows(runs: Sequence[RunView]) -> list[dict[str, object]]:

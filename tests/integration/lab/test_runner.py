@@ -43,9 +43,9 @@ async def test_a_run_leaves_all_that_somebody_else_needs_to_check_it(laboratory:
 
     folder = laboratory.runs / record.id.replace("/", "/runs/")
     traced = rows(folder / "traces")
-    assert {row["node"] for row in traced} == {
-        "load-1", "load-2", "broker-1/1", "broker-1/2", "broker-2/1", "broker-2/2",
-    }  # fmt: skip
+    nodes = {"load-1", "load-2", "broker-1/1", "broker-1/2", "broker-2/1", "broker-2/2"}
+    assert {json.loads(path.read_text())["node"] for path in (folder / "traces").glob("*.json")} == nodes
+    assert {"load-1", "load-2"} < {row["node"] for row in traced} <= nodes  # a worker may have no client
     assert {row["run"] for row in traced} == {record.id}
     assert len({row["at_ns"] for row in rows(folder / "samples" / "database.parquet")}) >= 2
     queues = rows(folder / "samples" / "queues.parquet")
@@ -170,8 +170,8 @@ async def test_breaking_off_leaves_nothing_running_and_says_so(laboratory: Labor
 
 
 async def test_repetitions_go_on_until_the_mean_is_known_well_enough_or_the_cap(laboratory: Laboratory) -> None:
-    echo = '[clients.echo]\nbehaviour = "echo"\ncount = 1\nthink_time = 0.02\n'
-    sure = await laboratory.run(trial(echo, repetitions="{ within = 0.9, least = 2, most = 4 }", duration=0.5))
+    echo = '[clients.echo]\nbehaviour = "echo"\ncount = 1\nthink_time = 0.05\n'
+    sure = await laboratory.run(trial(echo, repetitions="{ within = 0.95, least = 2, most = 4 }"))
     assert sorted(record.repetition for record in sure) == [1, 2]
     never = await laboratory.run(
         trial(echo, repetitions='{ within = 0.00001, metric = "mean_ms", least = 2, most = 3 }', duration=0.5)
