@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from stafette import settings
 from stafette.cli.exits import INTERRUPTED
 from stafette.cli.output import Json, say, show_json
 from stafette.errors import InvalidRequest, StafetteError
+
+if TYPE_CHECKING:
+    from stafette.lab.series import Series
 
 app = typer.Typer(help="The laboratory: run experiments, look at them, compare them.", no_args_is_help=True)
 
@@ -34,6 +37,13 @@ def _libraries() -> Iterator[None]:
 
 def _folder(runs: Path | None) -> Path:
     return settings.load(runs=runs).runs_folder.resolve()
+
+
+def _find(name: str, runs: Path | None) -> Series:
+    with _libraries():
+        from stafette.lab import series
+    folder = Path(name).resolve()  # such as "."
+    return series.find(_folder(runs), str(folder) if (folder / series.SERIES_FILE).is_file() else name)
 
 
 def _show(made: dict[str, object], *, as_json: bool) -> None:
@@ -93,8 +103,7 @@ def show(
     """
     with _libraries():
         from stafette.cli import lab_show
-        from stafette.lab.series import find
-    found = find(_folder(runs), name)
+    found = _find(name, runs)
     if place is None:
         lab_show.shown(found, as_json=as_json)
     else:
@@ -114,9 +123,7 @@ def compare(
     """
     with _libraries():
         from stafette.cli import lab_compare
-        from stafette.lab.series import find
-    folder = _folder(runs)
-    lab_compare.compared(find(folder, a), find(folder, b), as_json=as_json)
+    lab_compare.compared(_find(a, runs), _find(b, runs), as_json=as_json)
 
 
 @app.command()
@@ -134,12 +141,13 @@ def clone(
     """
     with _libraries():
         from stafette.lab import archive
-        from stafette.lab.series import find
-    found = find(_folder(runs), name)
+    found = _find(name, runs)
     target = file or Path(f"{found.record.experiment}-copy.toml")
     written = archive.clone(found, target)
     _show({"file": str(target), "behaviours": [str(path) for path in written if path != target]}, as_json=as_json)
     profile = f" --profile {found.record.profile}" if found.record.profile else ""
+    if ":***@" in target.read_text():
+        say("the password of the database was not kept; put it in again")
     say(f"edit it, and run it with `stafette lab run {target}{profile}`")
 
 
@@ -156,8 +164,7 @@ def rm(
     """
     with _libraries():
         from stafette.lab import archive
-        from stafette.lab.series import find
-    found = list({one.folder: one for one in (find(_folder(runs), name) for name in names)}.values())
+    found = list({one.folder: one for one in (_find(name, runs) for name in names)}.values())
     if not yes:
         named = ", ".join(one.name for one in found)
         made = sum(run.state == "done" for one in found for run in one.record.runs)
@@ -184,8 +191,7 @@ def export(
     """
     with _libraries():
         from stafette.lab import archive
-        from stafette.lab.series import find
-    found = find(_folder(runs), name)
+    found = _find(name, runs)
     target = file or Path(f"{found.name}.zip")
     archive.pack(found, target)
     _show({"file": str(target)}, as_json=as_json)

@@ -20,7 +20,7 @@ def compared(a: Series, b: Series, *, as_json: bool) -> None:
     """What changed from A to B, and what is set otherwise."""
     runs_a, runs_b = _done(a), _done(b)
     differences = compare(_figures(runs_a), _figures(runs_b)) or _of_single_points(a, b, runs_a, runs_b)
-    settings = differing_settings(lab_runs.settings_of(a.record), lab_runs.settings_of(b.record))
+    settings = differing_settings(a.record.settings, b.record.settings)
     for one, runs in {a.name: (a, runs_a), b.name: (b, runs_b)}.values():
         if invalid := sum(not run.valid for run in runs):
             say(f"{invalid} of {len(runs)} runs of {one.name} are not valid; `stafette lab show {one.name}` says why")

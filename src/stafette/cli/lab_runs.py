@@ -9,9 +9,8 @@ import msgspec
 from rich.text import Text
 
 from stafette.cli.output import figure
-from stafette.database.connect import shown
 from stafette.lab import archive, records
-from stafette.lab.records import RunRecord, SeriesRecord, State, ThresholdResult
+from stafette.lab.records import RunRecord, State, ThresholdResult
 from stafette.lab.series import RUN_FILE, Series
 from stafette.lab.summary import METRICS
 
@@ -79,13 +78,6 @@ def record_of(series: Series, place: int) -> RunRecord | None:
     """What is known of the run at a place in the order, counted from 1; of its newest attempt."""
     folder = series.record.runs[place - 1].folder
     return records.read(series.folder / "runs" / folder / RUN_FILE, RunRecord) if folder else None
-
-
-def settings_of(record: SeriesRecord | RunRecord) -> dict[str, Any]:
-    """The settings, without the password of a database that was given by URL."""
-    system = record.settings["system"]
-    database = system["database"]
-    return record.settings | {"system": system | {"database": shown(database) if "://" in database else database}}
 
 
 def rows(runs: Sequence[RunView]) -> list[dict[str, object]]:

@@ -52,7 +52,7 @@ def shown(one: Series, *, as_json: bool) -> None:
         facts: dict[str, object] = {"series": one.name, "folder": str(one.folder), "experiment": record.experiment}
         facts |= {"profile": record.profile, "state": archive.state(one)}
         facts |= {"started_at": record.started_at, "ended_at": record.ended_at or None}
-        show_json(facts | {"level": LEVEL, "points": points, "runs": views, "settings": lab_runs.settings_of(record)})
+        show_json(facts | {"level": LEVEL, "points": points, "runs": views, "settings": record.settings})
         return
     show_record(_facts(one, views), as_json=False)
     show_lines([""])
@@ -73,8 +73,7 @@ def run_shown(one: Series, place: int, *, as_json: bool) -> None:
     view = lab_runs.view(one, place)
     folder = one.folder / "runs" / str(view.folder)
     if as_json:
-        settled = {"state": view.state, "settings": lab_runs.settings_of(record)}
-        show_json({"folder": str(folder), "run": view.run} | msgspec.to_builtins(record) | settled)
+        show_json({"folder": str(folder), "run": view.run} | msgspec.to_builtins(record) | {"state": view.state})
         return
     show_record(_facts_of_run(record, view, folder), as_json=False)
     if record.summary is not None:
@@ -138,7 +137,7 @@ def _counted(valid: int, runs: int) -> Text:
 
 def _facts(one: Series, views: Sequence[RunView]) -> dict[str, object]:
     """What is worth knowing, without what was not said."""
-    record, settings = one.record, lab_runs.settings_of(one.record)
+    record, settings = one.record, one.record.settings
     system, run = settings["system"], settings["run"]
     done = sum(view.state == "done" for view in views)
     facts = {

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import random
 import time
+from pathlib import Path
 
 from stafette.lab.alarm import SECOND, Alarm
 from stafette.lab.job import Spread
+
+SCHEDULER = Path("/proc/thread-self/schedstat")
+"""Linux tells here for how many nanoseconds this thread ran, and for how many it waited for a core."""
 
 LAG_EVERY = SECOND // 20
 KEPT_SAMPLES = 10_000
@@ -51,8 +55,8 @@ class Health:
         self._end = end
         self._late = Samples()
         self._lag = Samples()
-        self._begun: tuple[int, int] | None = None
-        self._cpu_share: float | None = None
+        self._begun: tuple[int, int, int] | None = None
+        self._shares: tuple[float, float] | None = None
 
     def started(self, intended: int) -> None:
         """A step of an open loop starts now."""
@@ -62,7 +66,7 @@ class Health:
     async def watch(self, alarm: Alarm) -> None:
         """Take samples from the start of the window to its end."""
         await alarm.until(self._start)
-        self._begun = time.perf_counter_ns(), time.process_time_ns()
+        self._begun = time.perf_counter_ns(), time.process_time_ns(), _waited_for_a_core()
         due = time.perf_counter_ns() + LAG_EVERY
         while due < self._end:
             await alarm.until(due)
@@ -70,18 +74,25 @@ class Health:
             self._lag.add(now - due)
             due = now + LAG_EVERY
         await alarm.until(self._end)
-        self._cpu_share = self._share_so_far()
+        self._shares = self._shares_so_far()
 
-    def _share_so_far(self) -> float:
+    def _shares_so_far(self) -> tuple[float, float]:
+        """Of the time: in which we ran, and in which we would have but had no core."""
         if self._begun is None:
-            return 0.0
-        wall, processor = self._begun
-        return (time.process_time_ns() - processor) / max(1, time.perf_counter_ns() - wall)
+            return 0.0, 0.0
+        wall, processor, waited = self._begun
+        passed = max(1, time.perf_counter_ns() - wall)
+        return (time.process_time_ns() - processor) / passed, (_waited_for_a_core() - waited) / passed
 
     @property
     def cpu_share(self) -> float:
         """Of one core."""
-        return self._share_so_far() if self._cpu_share is None else self._cpu_share
+        return (self._shares or self._shares_so_far())[0]
+
+    @property
+    def starved_share(self) -> float:
+        """Of the time, in which we had something to do but no core to do it on."""
+        return (self._shares or self._shares_so_far())[1]
 
     @property
     def late(self) -> Spread:
@@ -92,3 +103,10 @@ class Health:
     def lag(self) -> Spread:
         """How late a timer rang."""
         return self._lag.spread()
+
+
+def _waited_for_a_core() -> int:
+    try:
+        return int(SCHEDULER.read_text().split()[1])
+    except (OSError, ValueError, IndexError):  # not on this system
+        return 0

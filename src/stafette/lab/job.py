@@ -126,6 +126,8 @@ class Done(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
     """How late the event loop rang a timer."""
     rows: int
     dropped: int
+    starved_share: float = 0.0
+    """Of the time, in which it had something to do but no core to do it on."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag_field="event", tag="failed"):
@@ -175,3 +177,9 @@ def places(job: Job) -> Iterator[Place]:
 def joins_at(number: int, ramp: Ramp | None) -> float:
     """How many seconds after the start the ramp lets a client of the group begin."""
     return 0.0 if ramp is None else (number - 1) // ramp.clients * ramp.every
+
+
+def joined_by(seconds: float, ramp: Ramp, count: int) -> int:
+    """How many of a group's clients the ramp has let begin so long after the start."""
+    steps = count if ramp.every == 0 else int(seconds // ramp.every)
+    return max(0, min(count, ramp.clients * (1 + steps)))

@@ -19,7 +19,7 @@ from stafette.lab.rows import UNANSWERED, Rows, TierRows, Whole
 from stafette.lab.summary import REMOVING, SENDING, Summary, Window
 
 BUSY = 0.9
-"""Share of a core from which a load process is taken to be the bottleneck."""
+"""Share of a core, used or waited for, from which a load process is taken to be the bottleneck."""
 LATE_MS, LATE_SHARE = 5.0, 0.1
 """Starts may be late by so much, or by this share of the mean response time, before the generator is."""
 OFFERED_SHARE = 0.95
@@ -284,14 +284,15 @@ def _generator(rows: Rows, summary: Summary, known: Known) -> Check:
     bound = max(LATE_MS, LATE_SHARE * (summary.overall.mean_ms or 0.0))
     problems = []
     for node, worker in known.workers.items():
-        if worker.cpu_share >= BUSY:
-            problems.append(f"{node} used {worker.cpu_share:.0%} of a core")
+        if worker.cpu_share + worker.starved_share >= BUSY:
+            waited = f" and waited for one {worker.starved_share:.0%} of the time"
+            problems.append(f"{node} used {worker.cpu_share:.0%} of a core{waited * (worker.starved_share > 0)}")
         if known.rates and worker.late_ms.mean > bound:
             problems.append(f"{node} started its steps {worker.late_ms.mean:.1f} ms late on average")
     problems += _behind(rows, summary.window, known.rates)
-    busiest = max((worker.cpu_share for worker in known.workers.values()), default=0.0)
+    busiest = max((worker.cpu_share + worker.starved_share for worker in known.workers.values()), default=0.0)
     found = "; ".join(problems) or f"{busiest:.0%} of a core"
-    sentence = f"the load generator kept up: its busiest process used {busiest:.0%} of a core"
+    sentence = f"the load generator kept up: its busiest process used, or waited for, {busiest:.0%} of a core"
     if problems:
         less = "a lower rate" if known.rates else "fewer clients"
         sentence = (

@@ -28,11 +28,12 @@ import uvloop
 
 from stafette.client.aio import Client, connect
 from stafette.errors import InvalidRequest, StafetteError
+from stafette.lab.alarm import SECOND
 from stafette.lab.behaviours import Behaviour, Scene, check, find
 from stafette.lab.direct import Direct
 from stafette.lab.distribution import Distribution
 from stafette.lab.generator import Generator, Member, Party, defect, gaps
-from stafette.lab.job import Done, Event, Failed, Group, Job, Place, Ready, Start, joins_at, places, read
+from stafette.lab.job import Done, Event, Failed, Group, Job, Place, Ready, Start, joined_by, joins_at, places, read
 from stafette.trace import Trace
 
 log = logging.getLogger(__name__)
@@ -95,6 +96,8 @@ class Cast:
         self._clients: list[Client] = []
         self._direct: Direct | None = None
         self._stack = AsyncExitStack()
+        self.begun = 0
+        """When the load began, by ``time.perf_counter_ns``."""
 
     def __len__(self) -> int:
         return len(self._places)
@@ -132,8 +135,19 @@ class Cast:
             raise type(error)(f"{place.name} could not connect: {error}") from error
         self._clients.append(client)
         chance = random.Random(f"{self._job.seed}:{place.name}")  # noqa: S311
-        scene = Scene(place.group, place.number, self._counts, self._job.queues, chance)
+        joined = self._joined(self._job.groups[place.group])
+        scene = Scene(place.group, place.number, self._counts, self._job.queues, chance, joined)
         return kind(client, scene, self._parameters[place.group])
+
+    def _joined(self, group: Group) -> Callable[[], int] | None:
+        """How many clients of a group its ramp has let in by now."""
+        if (ramp := group.ramp) is None:
+            return None
+
+        def count() -> int:
+            return joined_by((time.perf_counter_ns() - self.begun) / SECOND, ramp, group.count)
+
+        return count
 
     async def _begin(self, behaviour: Behaviour) -> None:
         name = behaviour.scene.name
@@ -228,7 +242,8 @@ async def work(runner: Runner, say: Say) -> Done:
             gc.freeze()  # what lives as long as the run need not be looked at again and again during it
             say(Ready(len(cast_)))
             start = read(await runner.says(), Start)
-            health = await generator.run(time.perf_counter_ns() + start.start_at_ns - time.time_ns())
+            cast_.begun = time.perf_counter_ns() + start.start_at_ns - time.time_ns()
+            health = await generator.run(cast_.begun)
     finally:
         await asyncio.to_thread(trace.close)
     return Done(
@@ -236,6 +251,7 @@ async def work(runner: Runner, say: Say) -> Done:
         errors=dict(generator.errors),
         steps=generator.steps,
         cpu_share=health.cpu_share,
+        starved_share=health.starved_share,
         late_ms=health.late,
         lag_ms=health.lag,
         rows=trace.rows,

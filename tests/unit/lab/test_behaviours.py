@@ -146,7 +146,7 @@ def test_what_cannot_be_found_is_told_in_a_sentence(tmp_path: Path, name: str, s
 def test_parameters_out_of_range_are_refused(name: str, parameters: dict[str, Any], where: tuple[str, ...]) -> None:
     with pytest.raises(pydantic.ValidationError) as caught:
         check(BUILT_IN[name], parameters)
-    assert where in [error["loc"] for error in caught.value.errors()]
+    assert where in [error["loc"][: len(where)] for error in caught.value.errors()]
 
 
 def test_reads_wait_but_those_of_the_originals_that_looked_and_went_on() -> None:

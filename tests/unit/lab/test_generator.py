@@ -12,6 +12,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stafette.client.aio import Client
 from stafette.client.tracing import INTENDED
@@ -21,7 +23,7 @@ from stafette.lab.behaviours.base import Behaviour, Parameters, Scene
 from stafette.lab.distribution import Fixed
 from stafette.lab.generator import Defect, Generator, Member, Party, gaps, schedule
 from stafette.lab.health import Samples
-from stafette.lab.job import Group, Job, Progress, Ramp, Start, joins_at, places, read
+from stafette.lab.job import Group, Job, Progress, Ramp, Start, joined_by, joins_at, places, read
 from stafette.lab.worker import starting_with
 
 
@@ -341,3 +343,12 @@ def test_samples_keep_exact_means_and_a_fair_share_for_the_percentile() -> None:
     assert spread.max == pytest.approx(99.999)
     assert spread.p99 == pytest.approx(99.0, abs=1.5)
     assert Samples().spread().max == 0
+
+
+@given(st.integers(1, 50), st.integers(1, 9), st.sampled_from([0.0, 0.5, 2.0]), st.floats(0, 30))
+def test_those_who_have_joined_are_those_whose_time_has_come(
+    count: int, at_once: int, every: float, seconds: float
+) -> None:
+    ramp = Ramp(at_once, every)
+    joined = [number for number in range(1, count + 1) if joins_at(number, ramp) <= seconds]
+    assert joined_by(seconds, ramp, count) == len(joined)

@@ -21,8 +21,8 @@ WINDOW = Window(0, 10 * SECOND)
 NODES = ("load-1", "broker-1")
 
 
-def worker(cpu_share: float = 0.3, late_ms: float = 0.1) -> Done:
-    return Done(100, {}, 100, cpu_share, Spread(late_ms, late_ms, late_ms), Spread(), 100, 0)
+def worker(cpu_share: float = 0.3, late_ms: float = 0.1, starved_share: float = 0.0) -> Done:
+    return Done(100, {}, 100, cpu_share, Spread(late_ms, late_ms, late_ms), Spread(), 100, 0, starved_share)
 
 
 KNOWN = Known(nodes=NODES, preloaded=5, left=10, workers={"load-1": worker()})
@@ -72,7 +72,7 @@ def test_a_sound_run_passes_and_says_so(tmp_path: Path) -> None:
         "seen": "every answered request was seen by exactly one broker, 42 in all",
         "agreement": "client and broker tell the same of all 42 requests",
         "messages": "no message was lost or doubled: 5 preloaded + 20 sent = 15 received + 10 left",
-        "generator": "the load generator kept up: its busiest process used 30% of a core",
+        "generator": "the load generator kept up: its busiest process used, or waited for, 30% of a core",
     }
     assert failed(checks) == []
     judged = verdict(list(checks.values()))
@@ -446,3 +446,10 @@ def test_a_verdict_tells_the_serious_first() -> None:
     ]
     judged = verdict(checks)
     assert (judged.valid, judged.sentences) == (False, ["serious", "advice"])
+
+
+def test_a_generator_that_waited_for_a_core_is_as_bad_as_one_that_used_it(tmp_path: Path) -> None:
+    known = replace(KNOWN, workers={"load-1": worker(0.5, starved_share=0.45)})
+    told = checked(tmp_path, sound(), known)["generator"]
+    assert not told.ok
+    assert "load-1 used 50% of a core and waited for one 45% of the time" in told.sentence

@@ -9,7 +9,7 @@ that a run can end when its time is up. Requests are counted and timed by the cl
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -47,6 +47,8 @@ class Scene:
     """All queues that were made for the run."""
     chance: random.Random
     """The client's own, seeded from the experiment's seed."""
+    joined: Callable[[], int] | None = None
+    """How many clients of the group a ramp has let in so far; None: all."""
 
     @property
     def name(self) -> str:
@@ -54,9 +56,9 @@ class Scene:
         return f"{self.group}-{self.number}"
 
     def another(self) -> str:
-        """The name of another client of the group, chosen at random; one's own when there is no other."""
-        others = self.groups[self.group] - 1
-        if not others:
+        """The name of another client of the group that has begun, chosen at random; one's own when there is none."""
+        others = (self.joined() if self.joined else self.groups[self.group]) - 1
+        if others < 1:
             return self.name
         number = self.chance.randint(1, others)
         return f"{self.group}-{number + (number >= self.number)}"
