@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from stafette.broker.session import Session
 from stafette.errors import InvalidRequest
 from stafette.protocol.frames import frame
@@ -24,22 +26,19 @@ if TYPE_CHECKING:
     from stafette.trace import Trace
 
 
-class Mark:
+class Mark(msgspec.Struct, gc=False):
     """What is known so far of a request under way."""
 
-    __slots__ = ("arrived", "batch", "database", "decoded", "decoding", "parked", "payload", "queue", "since")
-
-    def __init__(self, arrived: int, decoding: int, decoded: int, payload: int) -> None:
-        self.arrived = arrived
-        self.decoding = decoding
-        self.decoded = decoded
-        self.payload = payload
-        self.since = decoded
-        """When the present phase began."""
-        self.queue = 0
-        self.database = 0
-        self.parked = 0
-        self.batch = -1
+    arrived: int
+    decoding: int
+    decoded: int
+    payload: int
+    since: int
+    """When the present phase began."""
+    queue: int = 0
+    database: int = 0
+    parked: int = 0
+    batch: int = -1
 
 
 @contextmanager
@@ -74,21 +73,25 @@ class Tracing:
         if type(request) not in SESSION:
             if session.marks is None:
                 session.marks = {}
-            session.marks[request.id] = Mark(arrived, decoding, time.perf_counter_ns(), len(payload))
+            decoded = time.perf_counter_ns()
+            session.marks[request.id] = Mark(arrived, decoding, decoded, len(payload), decoded)
         return request
 
     def performed(self, batch: Sequence[Pending], began: int, ended: int) -> None:
         """The database has worked on a batch."""
+        size = len(batch)
         for pending in batch:
-            if mark := _mark(pending):
+            marks = pending.session.marks
+            if marks and (mark := marks.get(pending.request.id)):
                 mark.queue += began - mark.since
                 mark.database += ended - began
                 mark.since = ended
-                mark.batch = len(batch)
+                mark.batch = size
 
     def woken(self, pending: Pending) -> None:
         """A read has been parked until now."""
-        if mark := _mark(pending):
+        marks = pending.session.marks
+        if marks and (mark := marks.get(pending.request.id)):
             now = time.perf_counter_ns()
             mark.parked += now - mark.since
             mark.since = now
@@ -105,13 +108,7 @@ class Tracing:
         end = time.perf_counter_ns()
         outcome, messages = describe(request, answer)
         self._trace.add(
-            session.name,
-            request.id,
-            OPERATIONS[type(request)],
-            outcome,
-            mark.arrived,
-            mark.arrived,
-            end,
+            session.name, request.id, OPERATIONS[type(request)], outcome, mark.arrived, mark.arrived, end,
             mark.decoding - mark.arrived,
             mark.decoded - mark.decoding,
             mark.queue,
@@ -119,12 +116,5 @@ class Tracing:
             mark.parked,
             encoded - mark.since,
             end - encoded,
-            mark.payload + len(payload),
-            messages,
-            mark.batch,
-        )
-
-
-def _mark(pending: Pending) -> Mark | None:
-    marks = pending.session.marks
-    return marks.get(pending.request.id) if marks else None
+            mark.payload + len(payload), messages, mark.batch,
+        )  # fmt: skip

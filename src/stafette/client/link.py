@@ -121,10 +121,9 @@ class Link(asyncio.Protocol):
         if self._passages is None or type(request) in SESSION:
             self._write(request)
         else:
-            passage = Passage(time.perf_counter_ns())
-            passage.payload = self._write(request)
-            passage.left = time.perf_counter_ns()
-            self._passages[request.id] = passage
+            began = time.perf_counter_ns()
+            size = self._write(request)
+            self._passages[request.id] = Passage(began, time.perf_counter_ns(), size)
         self._waiting[request.id] = (future, deadline, self._heard)
         if self._alarm is None or deadline < self._alarm_at:
             self._set_alarm(deadline)

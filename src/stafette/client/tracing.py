@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from stafette.errors import StafetteError
 from stafette.protocol import messages as wire
 from stafette.protocol.outcomes import OPERATIONS, describe
@@ -29,18 +31,15 @@ NOT_HERE = -1
 CANCELLED = "Cancelled"
 
 
-class Passage:
-    """How a request went through a link."""
+class Passage(msgspec.Struct, gc=False):
+    """How a request went through a link. A struct of msgspec's is made three times as fast as one of Python's."""
 
-    __slots__ = ("arrived", "began", "left", "payload")
-
-    def __init__(self, began: int) -> None:
-        self.began = began
-        self.left = 0
-        self.arrived = 0
-        """The answer; 0 when none came."""
-        self.payload = 0
-        """Bytes of the request and its answer."""
+    began: int
+    left: int = 0
+    payload: int = 0
+    """Bytes of the request and its answer."""
+    arrived: int = 0
+    """The answer; 0 when none came."""
 
 
 class Tracing:
@@ -76,13 +75,7 @@ class Tracing:
         end = time.perf_counter_ns()
         passage = self.passages.pop(request.id, None) or Passage(end)
         self._trace.add(
-            self._client,
-            request.id,
-            OPERATIONS[type(request)],
-            outcome,
-            intended,
-            start,
-            end,
+            self._client, request.id, OPERATIONS[type(request)], outcome, intended, start, end,
             end - passage.arrived if passage.arrived else NOT_HERE,
             NOT_HERE,
             passage.began - start,
@@ -90,7 +83,5 @@ class Tracing:
             NOT_HERE,
             passage.left - passage.began if passage.left else NOT_HERE,
             NOT_HERE,
-            passage.payload,
-            messages,
-            NOT_HERE,
-        )
+            passage.payload, messages, NOT_HERE,
+        )  # fmt: skip

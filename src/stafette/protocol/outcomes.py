@@ -23,7 +23,8 @@ SESSION = frozenset({wire.Hello, wire.Bye, wire.Cancel})
 def describe(request: wire.Request, answer: wire.Answer) -> tuple[str, int]:
     """The outcome, and how many messages were stored, handed out or removed."""
     if isinstance(answer, wire.Sent):
-        return OK, sum(map(len, answer.ids))
+        ids = answer.ids
+        return OK, len(ids[0]) if len(ids) == 1 else sum(map(len, ids))
     if isinstance(answer, wire.Messages):
         return (OK if answer.messages else EMPTY), len(answer.messages)
     if isinstance(answer, wire.Failed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import pty
@@ -19,9 +20,13 @@ from typing import Any
 import psutil
 import pytest
 
+from stafette.cli import main
+from stafette.lab import experiment, series
 from tests.integration.conftest import Databases
 from tests.integration.processes import COMMAND, PATIENCE_SECONDS, clean_environment
 from tests.integration.test_cli_db import assert_one_sentence, stafette
+
+pytestmark = pytest.mark.slow
 
 SWEEP = """
 title = "How the size of a message matters"
@@ -37,64 +42,112 @@ behaviour = "mix"
 count = 2
 [system]
 database = "{database}"
-[thresholds]
-{threshold}
 [design]
 kind = "sweep"
 order = "given"
 [design.factors.size]
 set = "clients.mix.size"
 levels = [100, 2000]
-[profiles.short]
-run.duration = 0.5
+[profiles.strict]
+run.repetitions = 1
+design.factors.size.levels = [100]
+thresholds.throughput = ">= 1e9"
+thresholds.errors = "== 0"
+[profiles.large]
+run.duration = 1.5
+run.repetitions = 1
+design.factors.size.levels = [2000]
 """
 KEYS = {"run", "label", "levels", "repetition", "state", "why", "valid", "sentences", "thresholds", "metrics", "folder"}
 METRICS = {"throughput", "mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "errors", "error_share"}
 
 
 def written(folder: Path, name: str, **values: object) -> Path:
-    folder.mkdir(exist_ok=True)
-    defaults = {"duration": 1.0, "repetitions": 1, "database": "reset", "threshold": ""}
     file = folder / f"{name}.toml"
-    file.write_text(SWEEP.format(**defaults | values))
+    file.write_text(SWEEP.format(**{"duration": 0.6, "repetitions": 1, "database": "reset"} | values))
     return file
 
 
-class Made:
-    """A series of two points, made once, twice each."""
+def lab(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command that looks at runs in a folder or moves them, in this process, which has loaded the libraries."""
+    command = ["stafette", "lab", *arguments, "--runs", str(folder / "runs")]
+    code: object = 0
+    with (
+        contextlib.chdir(folder),
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
+        patch.setattr("sys.argv", command)
+        patch.setattr("sys.stdin", io.StringIO())
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
 
-    def __init__(self, folder: Path, database: str) -> None:
-        self.folder = folder
-        self.file = written(folder, "sweep", database=database, repetitions=2)
-        self.runs = folder / "runs"
-        self.done = self.lab("run", str(self.file), "--json")
 
-    def lab(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return stafette("lab", *arguments, cwd=self.folder, STAFETTE_RUNS=str(self.runs))
-
-    def json(self, *arguments: str) -> Any:
-        done = self.lab(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+def lab_json(folder: Path, *arguments: str) -> Any:
+    done = lab(folder, *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
-def made(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return Made(tmp_path_factory.mktemp("lab"), databases.migrated)
+def home(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the experiment file, where people stand; the database is there already."""
+    folder = tmp_path_factory.mktemp("lab")
+    written(folder, "sweep", database=databases.migrated, repetitions=2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(home: Path) -> subprocess.CompletedProcess[str]:
+    """A series of two points, each made twice; STAFETTE_RUNS says where."""
+    return stafette("lab", "run", "sweep.toml", "--json", cwd=home, STAFETTE_RUNS=str(home / "runs"))
+
+
+@pytest.fixture(scope="module")
+def cloned(home: Path, made: object) -> subprocess.CompletedProcess[str]:
+    """A clone of that series, run once, with thresholds."""
+    assert lab(home, "clone", "sweep-0001").stdout == "sweep-copy.toml\n"
+    arguments = ("lab", "run", "sweep-copy.toml", "--profile", "strict", "--runs", "runs")
+    return stafette(*arguments, cwd=home)
+
+
+@pytest.fixture(scope="module")
+def drawn(home: Path, databases: Databases) -> str:
+    """All that a series of one run writes to a terminal."""
+    written(home, "drawn", database=databases.migrated)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [COMMAND, "lab", "run", "drawn.toml", "--profile", "large", "--runs", "runs"],
+        env=clean_environment() | {"TERM": "xterm", "COLUMNS": "100", "LINES": "30"}, cwd=home,
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    screen = bytearray()
+    with contextlib.suppress(OSError):  # the end of a terminal that nobody writes to any more
+        while chunk := os.read(ours, 65536):
+            screen += chunk
+    os.close(ours)
+    assert process.wait() == 0, screen.decode()
+    return screen.decode()
 
 
 # What was made
 
 
-def test_a_series_is_made_and_tells_what_each_run_came_to(made: Made) -> None:
-    assert made.done.returncode == 0, made.done.stderr
-    said = made.done.stderr.splitlines()
-    assert said[0] == f"series sweep-0001: 4 runs, in {made.runs / 'sweep-0001'}"
+def test_a_series_is_made_and_tells_what_each_run_came_to(home: Path, made: subprocess.CompletedProcess[str]) -> None:
+    assert made.returncode == 0, made.stderr
+    folder = home / "runs/sweep-0001"
+    said = made.stderr.splitlines()
+    assert said[0] == f"series sweep-0001: 4 runs, in {folder}"
     assert [line.partition(":")[0] for line in said[1:]] == [f"{place} of 4" for place in range(1, 5)]
 
-    result = json.loads(made.done.stdout)
-    assert (result["series"], result["state"]) == ("sweep-0001", "done")
-    assert result["folder"] == str(made.runs / "sweep-0001")
+    result = json.loads(made.stdout)
+    assert (result["series"], result["folder"], result["state"]) == ("sweep-0001", str(folder), "done")
     runs = result["runs"]
     assert [(run["run"], run["label"], run["repetition"]) for run in runs] == [
         (1, "size=100", 1), (2, "size=2000", 1), (3, "size=100", 2), (4, "size=2000", 2),
@@ -103,34 +156,36 @@ def test_a_series_is_made_and_tells_what_each_run_came_to(made: Made) -> None:
         assert set(run) == KEYS
         assert (run["state"], run["why"], run["thresholds"]) == ("done", None, [])
         assert run["valid"], run["sentences"]
-        metrics = run["metrics"]
-        assert set(metrics) == METRICS
-        assert metrics["throughput"] > 10
-        assert 0 < metrics["p50_ms"] <= metrics["p99_ms"] <= metrics["max_ms"]
-        assert metrics["errors"] == 0
+        assert set(run["metrics"]) == METRICS
+        assert run["metrics"]["throughput"] > 10
+        assert 0 < run["metrics"]["p50_ms"] <= run["metrics"]["p99_ms"] <= run["metrics"]["max_ms"]
+        assert run["metrics"]["errors"] == 0
     assert [run["levels"] for run in runs[:2]] == [{"size": 100}, {"size": 2000}]
 
 
-def test_the_list_of_series(made: Made) -> None:
-    [first, *_] = made.json("ls")
+@pytest.mark.usefixtures("made")
+def test_the_list_of_series(home: Path) -> None:
+    [first, *_] = lab_json(home, "ls")
     assert first.pop("started").startswith("20")
     assert first == {
         "name": "sweep-0001", "experiment": "sweep", "profile": None, "done": 4, "runs": 4, "state": "done",
     }  # fmt: skip
-    heading, line, *_ = made.lab("ls").stdout.splitlines()
+    heading, line, *_ = lab(home, "ls").stdout.splitlines()
     assert heading.split("\t") == ["name", "experiment", "profile", "started", "done", "runs", "state"]
     assert line.split("\t")[0] == "sweep-0001"
 
 
 def test_no_series_at_all(tmp_path: Path) -> None:
-    done = stafette("lab", "ls", "--runs", str(tmp_path / "none"))
+    done = lab(tmp_path, "ls")
     assert (done.returncode, done.stdout) == (0, "")
     assert "there are no series" in done.stderr
-    assert stafette("lab", "ls", "--runs", str(tmp_path / "none"), "--json").stdout == "[]\n"
+    assert lab(tmp_path, "ls", "--json").stdout == "[]\n"
+    assert_one_sentence(lab(tmp_path, "show", "any"), 4, "there is no series any in .*; there are none yet")
 
 
-def test_a_series_with_its_points(made: Made) -> None:
-    shown = made.json("show", "sweep-0001")
+@pytest.mark.usefixtures("made")
+def test_a_series_with_its_points(home: Path) -> None:
+    shown = lab_json(home, "show", "sweep-0001")
     assert shown["settings"]["run"]["repetitions"] == 2
     by_point = {point["point"]: point for point in shown["points"]}
     assert list(by_point) == ["size=100", "size=2000"]
@@ -141,20 +196,23 @@ def test_a_series_with_its_points(made: Made) -> None:
         # Student's t with one degree of freedom; the standard error of two values is half of what lies between them
         assert point["throughput"]["half_width"] == pytest.approx(12.706 * abs(values[0] - values[1]) / 2, rel=1e-3)
 
-    facts, points = made.lab("show", "sweep").stdout.split("\n\n")
+    facts, points = lab(home, "show", "sweep").stdout.split("\n\n")
     assert "state\tdone, 4 of 4 runs done" in facts
     assert "design\tsize = 100, 2000" in facts
-    assert points.splitlines()[0].split("\t") == ["point", "runs", "valid", "throughput", "mean ms", "p99 ms"]
-    assert re.match(r"size=100\t2\tall\t[\d,.]+ ± [\d,.]+\t", points.splitlines()[1])
+    heading, line, *_ = points.splitlines()
+    assert heading.split("\t") == ["point", "runs", "valid", "throughput", "mean ms", "p99 ms"]
+    assert re.match(r"size=100\t2\tall\t[\d,.]+ ± [\d,.]+\t", line)
+    assert lab(home / "runs/sweep-0001", "show", ".").stdout.startswith("series\tsweep-0001\n")
 
 
-def test_one_run_in_full(made: Made) -> None:
-    run = made.json("show", "sweep-0001", "--run", "2")
+@pytest.mark.usefixtures("made")
+def test_one_run_in_full(home: Path) -> None:
+    run = lab_json(home, "show", "sweep-0001", "--run", "2")
     assert run["id"] == "sweep-0001/002-size=2000-r1"
     assert run["settings"]["clients"]["mix"]["parameters"] == {"size": 2000}
     assert (Path(run["folder"]) / "run.json").is_file()
 
-    text = made.lab("show", "sweep-0001", "--run", "2").stdout
+    text = lab(home, "show", "sweep-0001", "--run", "2").stdout
     facts, operations, checks, machines = text.split("\n\n")
     assert "verdict\tvalid" in facts
     heading, *rows = [line.split("\t") for line in operations.splitlines()]
@@ -166,103 +224,127 @@ def test_one_run_in_full(made: Made) -> None:
     assert all(line.startswith(("✓ ", "! ")) for line in checks.splitlines())
     assert len(checks.splitlines()) == len(run["checks"])
     assert "broker-1, load-1" in machines
-    assert_one_sentence(made.lab("show", "sweep-0001", "--run", "9"), 1, "has no run 9; its runs are 1 to 4")
+    assert_one_sentence(lab(home, "show", "sweep-0001", "--run", "9"), 1, "has no run 9; its runs are 1 to 4")
 
 
-def test_a_series_is_no_different_from_itself(made: Made) -> None:
-    compared = made.json("compare", "sweep-0001", str(made.runs / "sweep-0001"))
+@pytest.mark.usefixtures("made")
+def test_a_series_is_no_different_from_itself(home: Path) -> None:
+    compared = lab_json(home, "compare", "sweep-0001", str(home / "runs/sweep-0001"))
     assert compared["settings"] == []
     assert len(compared["differences"]) == 2 * 5
     for difference in compared["differences"]:
         assert difference["change"]["value"] == pytest.approx(0 if difference["kind"] == "difference" else 1)
         assert difference["verdict"] == "no difference shown"
-    text = made.lab("compare", "sweep-0001", "sweep-0001").stdout
-    assert re.search(r"size=100\tthroughput\t([\d,.]+)\t\1\t× 1.000\t× \d.\d+ … × \d.\d+\tno difference shown", text)
+    text = lab(home, "compare", "sweep-0001", "sweep-0001").stdout
+    assert re.search(r"size=100\tthroughput\t([\d,.]+)\t\1\t× 1.000\t× \d+.\d+ … × \d+.\d+\tno difference shown", text)
     assert text.endswith("all settings are the same\n")
 
 
-def test_a_clone_runs_the_same_settings_and_is_compared(made: Made) -> None:
-    cloned = made.lab("clone", "sweep-0001")
-    assert cloned.stdout == "sweep-copy.toml\n"
-    assert (made.folder / "sweep-copy.toml").read_text() == made.file.read_text()
-    assert_one_sentence(made.lab("clone", "sweep-0001"), 1, "sweep-copy.toml exists already")
+# Copies
 
-    again = made.lab("run", "sweep-copy.toml", "--profile", "short")
-    assert again.returncode == 0, again.stderr
-    heading, *rows = [line.split("\t") for line in again.stdout.splitlines()]
+
+def test_a_clone_says_the_same_and_is_never_written_over(home: Path, cloned: object) -> None:
+    copy = experiment.read(home / "sweep-copy.toml")
+    original = lab_json(home, "show", "sweep-0001")["settings"]
+    assert series.settings(copy) | {"name": "sweep"} == original
+    assert_one_sentence(lab(home, "clone", "sweep-0001"), 1, "sweep-copy.toml exists already")
+
+
+def test_a_threshold_that_is_missed(home: Path, cloned: subprocess.CompletedProcess[str]) -> None:
+    assert cloned.returncode == 99, cloned.stderr
+    assert re.search(r"\nstafette: run 1 missed a threshold: throughput >= 1000000000 \(was [\d,.]+\)\n", cloned.stderr)
+    heading, row = [line.split("\t") for line in cloned.stdout.splitlines()]
     assert heading == [
-        "run", "point", "repetition", "state", "throughput", "mean ms", "p99 ms", "errors", "verdict",
+        "run", "point", "repetition", "state", "throughput", "mean ms", "p99 ms", "errors", "thresholds", "verdict",
     ]  # fmt: skip
-    assert [(row[1], row[3], row[-1]) for row in rows] == [("size=100", "done", "ok"), ("size=2000", "done", "ok")] * 2
-    changed = made.json("compare", "sweep", "sweep-copy")["settings"]
-    assert changed == [
-        {"setting": "name", "a": "sweep", "b": "sweep-copy"},
-        {"setting": "run.duration", "a": 1.0, "b": 0.5},
-    ]
+    assert row[:4] == ["1", "size=100", "1", "done"]
+    assert row[-2].startswith("throughput >= 1000000000 (was ")
+    assert row[-1] == "ok"
+    [run] = lab_json(home, "show", "sweep-copy")["runs"]
+    results = [(result["metric"], result["threshold"], result["ok"]) for result in run["thresholds"]]
+    assert results == [("throughput", ">= 1000000000", False), ("errors", "== 0", True)]
 
 
-def test_a_series_is_exported_imported_and_removed(made: Made) -> None:
-    assert made.lab("export", "sweep-0001").stdout == "sweep-0001.zip\n"
-    assert_one_sentence(made.lab("export", "sweep-0001"), 1, "sweep-0001.zip exists already")
-    assert made.lab("import", "sweep-0001.zip").stdout == "sweep-0002\n"
-    before, after = (made.json("show", name) for name in ("sweep-0001", "sweep-0002"))
+def test_points_in_common_are_compared_and_settings_that_differ_are_told(home: Path, cloned: object) -> None:
+    compared = lab_json(home, "compare", "sweep", "sweep-copy")
+    assert {difference["label"] for difference in compared["differences"]} == {"size=100"}
+    assert {difference["verdict"] for difference in compared["differences"]} == {"one run of B: no interval"}
+    assert [change["setting"] for change in compared["settings"]] == [
+        "name", "run.repetitions", "thresholds.throughput", "thresholds.errors", "design.factors.size.levels",
+    ]  # fmt: skip
+    assert "run.repetitions\t2\t1\n" in lab(home, "compare", "sweep", "sweep-copy").stdout
+
+
+def test_single_points_are_compared_though_they_differ(home: Path, cloned: object, drawn: object) -> None:
+    compared = lab_json(home, "compare", "sweep-copy", "drawn")
+    assert {difference["metric"] for difference in compared["differences"]} >= {"throughput", "mean_ms", "p99_ms"}
+    assert_one_sentence(
+        lab(home, "compare", "sweep", "drawn-0002"), 4, "there is no series drawn-0002 in .*; the newest is"
+    )
+
+
+@pytest.mark.usefixtures("made")
+def test_a_series_is_exported_imported_and_removed(home: Path, tmp_path: Path) -> None:
+    assert lab(home, "export", "sweep-0001").stdout == "sweep-0001.zip\n"
+    assert_one_sentence(lab(home, "export", "sweep-0001"), 1, "sweep-0001.zip exists already")
+    assert lab(home, "import", "sweep-0001.zip").stdout == "sweep-0002\n"
+    before, after = (lab_json(home, "show", name) for name in ("sweep-0001", "sweep-0002"))
     assert after["runs"] == before["runs"]
 
-    assert made.lab("rm", "sweep-0002").returncode != 0  # asks, and gets no answer
-    assert made.json("show", "sweep-0002")
-    assert made.lab("rm", "sweep-0002", "--yes").returncode == 0
-    assert_one_sentence(made.lab("show", "sweep-0002"), 4, "there is no series sweep-0002 in")
-    assert_one_sentence(made.lab("import", "sweep.toml"), 1, "sweep.toml is not a whole zip file")
-    assert_one_sentence(made.lab("import", "nothing.zip"), 1, "there is no file nothing.zip")
+    refused = lab(home, "rm", "sweep-0002")  # asks, and gets no answer
+    assert refused.returncode == 1
+    assert "Remove sweep-0002 with 4 runs?" in refused.stderr
+    assert lab_json(home, "show", "sweep-0002")["series"] == "sweep-0002"
+    assert lab(home, "rm", "sweep-0002", "--yes").returncode == 0
+    assert_one_sentence(lab(home, "show", "sweep-0002"), 4, "there is no series sweep-0002 in")
+    assert lab_json(home, "show", "sweep-0001")["series"] == "sweep-0001"
+    assert_one_sentence(lab(home, "import", "sweep.toml"), 1, "sweep.toml is not a whole zip file")
+    assert_one_sentence(lab(home, "import", "nothing.zip"), 1, "there is no file nothing.zip")
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            r'"size": (\d+)',
+            r'"size": 1\1',
+            r"sweep-0001 \(size=100; size=2000\) and other \(.*\) have no point in common",
+        ),
+        ('"state": "done"', '"state": "waiting"', "no run of other is done"),
+    ],
+    ids=["other points", "nothing done"],
+)
+def test_two_that_cannot_be_compared(home: Path, tmp_path: Path, old: str, new: str, says: str) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "runs").symlink_to(home / "runs/sweep-0001/runs")
+    record = (home / "runs/sweep-0001/series.json").read_text()
+    assert re.search(old, record)
+    (other / "series.json").write_text(re.sub(old, new, record))
+    assert_one_sentence(lab(home, "compare", "sweep-0001", str(other)), 1, says)
 
 
 # How it ends
 
 
-def test_a_threshold_that_is_missed(made: Made) -> None:
-    file = written(
-        made.folder, "strict", database=made_database(made), threshold='throughput = ">= 1e9"\nerrors = "== 0"'
-    )
-    done = made.lab("run", str(file), "--profile", "short", "--json")
-    assert done.returncode == 99, done.stderr
-    for run in json.loads(done.stdout)["runs"]:
-        assert [(result["metric"], result["ok"]) for result in run["thresholds"]] == [
-            ("throughput", False),
-            ("errors", True),
-        ]
-    assert re.search(r"stafette: run 1 missed a threshold: throughput >= 1000000000 \(was [\d,.]+\)\n", done.stderr)
-
-
-def made_database(made: Made) -> str:
-    found: str = json.loads((made.runs / "sweep-0001/series.json").read_text())["settings"]["system"]["database"]
-    return found
-
-
-def test_a_run_that_fails(made: Made) -> None:
-    file = written(made.folder, "nowhere", database="postgresql://nobody@127.0.0.1:1/none")
-    done = made.lab("run", str(file))
+def test_a_run_that_fails(tmp_path: Path) -> None:
+    written(tmp_path, "nowhere", database="postgresql://nobody@127.0.0.1:1/none")
+    done = stafette("lab", "run", "nowhere.toml", "--runs", "runs", cwd=tmp_path)
     assert done.returncode == 1
     assert [line.split("\t")[3] for line in done.stdout.splitlines()] == ["state", "failed", "failed"]
     assert "stafette: run 2 failed: cannot reach the database at postgresql://nobody@127.0.0.1:1/none" in done.stderr
-    assert made.json("ls")[-1]["state"] == "failed"
+    [listed] = lab_json(tmp_path, "ls")
+    assert (listed["state"], listed["done"]) == ("failed", 0)
 
 
-def test_a_file_that_is_wrong_is_told_with_its_lines(made: Made) -> None:
-    wrong = written(made.folder, "wrong")
-    wrong.write_text(wrong.read_text().replace("duration = 1.0", "duraton = 1.0"))
-    assert_one_sentence(made.lab("run", str(wrong)), 1, "wrong.toml:7: there is no key 'duraton' in .run.")
-    assert_one_sentence(made.lab("run", "none.toml"), 1, "cannot read none.toml")
-
-
-def test_two_that_have_nothing_in_common(made: Made, tmp_path: Path) -> None:
-    other = tmp_path / "sweep-0009"
-    archive = made.lab("export", "sweep-0001", str(tmp_path / "other.zip"))
-    assert archive.returncode == 0
-    made_elsewhere = stafette("lab", "import", str(tmp_path / "other.zip"), "--runs", str(tmp_path))
-    other = tmp_path / made_elsewhere.stdout.strip()
-    record = (other / "series.json").read_text()
-    (other / "series.json").write_text(record.replace('"state": "done"', '"state": "waiting"'))
-    assert_one_sentence(made.lab("compare", "sweep", str(other)), 1, "no run of sweep-0001 is done")
+def test_a_file_that_is_wrong_is_told_with_its_lines(tmp_path: Path) -> None:
+    written(tmp_path, "right")
+    wrong = written(tmp_path, "wrong")
+    wrong.write_text(wrong.read_text().replace("\nduration", "\nduraton"))
+    assert_one_sentence(lab(tmp_path, "run", "wrong.toml"), 1, "wrong.toml:7: there is no key 'duraton' in .run.")
+    assert_one_sentence(lab(tmp_path, "run", "none.toml"), 1, "cannot read none.toml")
+    assert_one_sentence(lab(tmp_path, "run", "right.toml", "--profile", "x"), 1, "there is no profile 'x'")
 
 
 # The libraries
@@ -284,7 +366,7 @@ def test_a_library_that_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
-    """All that runs for a series: its folder is in their command, environment, or is where they are."""
+    """All that runs for a series: its folder is in their command, in their environment, or is where they are."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -294,35 +376,35 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     return found
 
 
-def waited_for(condition: Callable[[], Any]) -> Any:
-    """Look until something holds; what it gave."""
+def waited_for(condition: Callable[[], object]) -> None:
+    """Look until something holds."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := condition()):
+    while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"
         select.select([], [], [], 0.05)
-    return found
 
 
-def all_ended(folder: Path) -> None:
+def assert_all_end(folder: Path) -> None:
     _, alive = psutil.wait_procs(processes_of(folder), timeout=PATIENCE_SECONDS)
     assert not alive
     assert not processes_of(folder)
 
 
-def states(series: Path) -> list[str]:
+def states(folder: Path) -> list[str]:
     """What has become of the runs so far, by the file."""
     try:
-        return [run["state"] for run in json.loads((series / "series.json").read_text())["runs"]]
+        return [run["state"] for run in json.loads((folder / "series.json").read_text())["runs"]]
     except FileNotFoundError:
         return []
 
 
 @contextlib.contextmanager
-def running(file: Path, runs: Path) -> Iterator[subprocess.Popen[str]]:
-    """`stafette lab run` as a process that can be killed; its own series folder is not in its command."""
+def running(file: Path) -> Iterator[subprocess.Popen[str]]:
+    """`stafette lab run` as a process that can be killed, with a database of its own."""
     process = subprocess.Popen(
-        [COMMAND, "lab", "run", str(file), "--runs", str(runs)],
+        [COMMAND, "lab", "run", file.name, "--runs", "runs"],
         env=clean_environment(),
+        cwd=file.parent,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -333,104 +415,86 @@ def running(file: Path, runs: Path) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.kill()
         process.communicate()
-        all_ended(runs / f"{file.stem}-0001")
+        assert_all_end(file.parent / f"runs/{file.stem}-0001")
 
 
 def test_a_killed_runner_leaves_nothing_behind_and_its_series_is_continued(tmp_path: Path) -> None:
-    file, runs = written(tmp_path, "killed"), tmp_path / "runs"
-    series = runs / "killed-0001"
-    with running(file, runs) as process:
-        waited_for(lambda: states(series) == ["done", "running"])
-        first = (series / "runs/001-size=100-r1/run.json").read_bytes()
-        waited_for(lambda: len(processes_of(series)) >= 3)  # agent, database, broker or load
+    file, folder = written(tmp_path, "killed"), tmp_path / "runs/killed-0001"
+    with running(file) as process:
+        waited_for(lambda: states(folder) == ["done", "running"])
+        first = (folder / "runs/001-size=100-r1/run.json").read_bytes()
+        waited_for(lambda: (folder / "runs/002-size=2000-r1/logs/load-1.log").exists())
+        assert len(processes_of(folder)) >= 4  # an agent, a database, a broker, a load process
         process.send_signal(signal.SIGKILL)
         process.wait()
-        all_ended(series)
-    [listed] = json.loads(stafette("lab", "ls", "--runs", str(runs), "--json").stdout)
+        assert_all_end(folder)
+    [listed] = lab_json(tmp_path, "ls")
     assert (listed["state"], listed["done"], listed["runs"]) == ("interrupted", 1, 2)
-    shown = json.loads(stafette("lab", "show", "killed", "--runs", str(runs), "--json").stdout)
-    assert [run["state"] for run in shown["runs"]] == ["done", "interrupted"]
+    assert [run["state"] for run in lab_json(tmp_path, "show", "killed")["runs"]] == ["done", "interrupted"]
 
-    done = stafette("lab", "run", str(file), "--runs", str(runs), "--json")
+    done = stafette("lab", "run", "killed.toml", "--runs", "runs", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("continues killed-0001: 1 of 2 runs are done\n2 of 2: ")
     assert [run["state"] for run in json.loads(done.stdout)["runs"]] == ["done", "done"]
-    assert (series / "runs/001-size=100-r1/run.json").read_bytes() == first
-    tried = sorted(path.name for path in (series / "runs").iterdir())
+    assert (folder / "runs/001-size=100-r1/run.json").read_bytes() == first
+    tried = sorted(path.name for path in (folder / "runs").iterdir())
     assert tried == ["001-size=100-r1", "002-size=2000-r1", "002-size=2000-r1-again2"]
-    assert json.loads((series / "runs/002-size=2000-r1/run.json").read_text())["state"] == "interrupted"
-    assert not processes_of(series)
+    assert json.loads((folder / "runs/002-size=2000-r1/run.json").read_text())["state"] == "interrupted"
+    assert not processes_of(folder)
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_breaks_a_series_off_and_ends_everything(tmp_path: Path, times: int) -> None:
-    file, runs = written(tmp_path, "long", duration=60.0), tmp_path / "runs"
-    series = runs / "long-0001"
-    with running(file, runs) as process:
-        waited_for(lambda: list(series.glob("runs/*/logs/load-1.log")))  # brokers and database run
+def test_a_series_under_way_is_left_alone_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> None:
+    file, folder = written(tmp_path, "long", duration=60.0), tmp_path / "runs/long-0001"
+    with running(file) as process:
+        waited_for(lambda: list(folder.glob("runs/*/logs/load-1.log")))  # brokers and database run
+        assert lab_json(tmp_path, "ls")[0]["state"] == "running"
+        assert_one_sentence(lab(tmp_path, "rm", "long", "--yes"), 1, "long-0001 is being run, and can be removed when")
+        assert_one_sentence(lab(tmp_path, "run", "long.toml"), 1, "long-0001 is being run by another process")
         process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
-        said = [process.stderr.readline() for _ in range(2)]
-        if times == 2:
-            process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_SECONDS)
-        if times == 1:
-            assert not processes_of(series)  # it has waited for them
+        assert not processes_of(folder)  # it has waited for them
     assert process.returncode == 130
     assert out == ""
-    assert "ending what runs" in said[1]
-    if times == 1:
-        assert err == f"broken off; `stafette lab run {file} --runs {runs}` goes on with what is missing\n"
-        assert states(series) == ["interrupted", "waiting"]
-        [run] = series.glob("runs/*/run.json")
-        assert json.loads(run.read_text())["why"] == "it was broken off"
-    else:
-        assert "what still runs ends by itself" in err
-    [listed] = json.loads(stafette("lab", "ls", "--runs", str(runs), "--json").stdout)
-    assert listed["state"] == "interrupted"
+    assert err.endswith("\nbroken off; `stafette lab run long.toml --runs runs` goes on with what is missing\n")
+    assert states(folder) == ["interrupted", "waiting"]
+    [run] = folder.glob("runs/*/run.json")
+    assert json.loads(run.read_text())["why"] == "it was broken off"
+    assert lab_json(tmp_path, "ls")[0]["state"] == "interrupted"
 
 
-def test_a_series_that_is_being_run_is_left_alone(tmp_path: Path) -> None:
-    file, runs = written(tmp_path, "busy", duration=60.0), tmp_path / "runs"
-    with running(file, runs):
-        waited_for(lambda: states(runs / "busy-0001") == ["running", "waiting"])
-        [listed] = json.loads(stafette("lab", "ls", "--runs", str(runs), "--json").stdout)
-        assert listed["state"] == "running"
-        removed = stafette("lab", "rm", "busy", "--yes", "--runs", str(runs))
-        assert_one_sentence(removed, 1, "busy-0001 is being run, and can be removed when it has ended")
-        again = stafette("lab", "run", str(file), "--runs", str(runs))
-        assert_one_sentence(again, 1, "busy-0001 is being run by another process")
+def test_a_second_ctrl_c_does_not_wait_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    file, folder = written(tmp_path, "long", duration=60.0), tmp_path / "runs/long-0001"
+    with running(file) as process:
+        waited_for(lambda: list(folder.glob("runs/*/logs/load-1.log")))
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert ["ending what runs" in process.stderr.readline() for _ in range(2)] == [False, True]
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_SECONDS)
+        assert process.returncode == 130
+        assert err == "broken off at once; what still runs ends by itself in a moment\n"
+        assert_all_end(folder)
+    assert lab_json(tmp_path, "ls")[0]["state"] == "interrupted"
 
 
 # On a terminal
 
 
-def test_progress_is_drawn_on_a_terminal_and_gone_at_the_end(made: Made) -> None:
-    file = written(made.folder, "drawn", database=made_database(made))
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [COMMAND, "lab", "run", str(file), "--runs", str(made.runs)],
-        env=clean_environment() | {"TERM": "xterm", "COLUMNS": "100", "LINES": "30"},
-        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-    )  # fmt: skip
-    os.close(theirs)
-    drawn = bytearray()
-    with contextlib.suppress(OSError):  # the end of a terminal nobody writes to any more
-        while chunk := os.read(ours, 65536):
-            drawn += chunk
-    os.close(ours)
-    assert process.wait() == 0, drawn.decode()
-    screen = drawn.decode()
-    assert "run 1 of 2" in screen
-    assert re.search(r"measure .*━.* left", screen)
-    assert re.search(r"\d requests/s  ·  [\d.]+ ms  ·  0 errors", screen)
-    assert "\x1b[?25l" in screen  # the cursor was hidden
-    assert "\x1b[?25h" in screen.rpartition("\x1b[?25l")[2]  # and is there again
-    *_, heading, first, second, end = seen(screen)
-    assert heading.split() == ["run", "point", "repetition", "state", "throughput", "mean", "ms", "p99", "ms", "errors",
-                               "verdict"]  # fmt: skip
-    assert (first.split()[1], second.split()[1], end) == ("size=100", "size=2000", "")
-    assert not [line for line in seen(screen) if "━" in line or "left" in line]
+def test_progress_is_drawn_on_a_terminal(drawn: str) -> None:
+    assert "run 1 of 1" in drawn
+    assert re.search(r"measure .*━.*\d:\d\d left", drawn)
+    assert re.search(r"\d requests/s  ·  [\d.]+ ms  ·  0 errors", drawn)
+    assert "\x1b[?25l" in drawn  # the cursor was hidden
+    assert "\x1b[?25h" in drawn.rpartition("\x1b[?25l")[2]  # and is there again
+
+
+def test_progress_is_gone_at_the_end_and_the_table_is_there(drawn: str) -> None:
+    first, second, heading, row, end = [line.rstrip() for line in seen(drawn)]
+    assert re.fullmatch(r"series drawn-0001: 1 run, in /.*", first)
+    assert re.fullmatch(r"1 of 1: size=2000, repetition 1: [\d,.]+ requests/s, [\d.]+ ms", second)
+    assert heading.split("  ")[:2] == ["run", "point"]
+    assert re.fullmatch(r"  1  size=2000 .* ok", row)
+    assert end == ""
 
 
 def seen(screen: str) -> list[str]:
@@ -446,4 +510,6 @@ def seen(screen: str) -> list[str]:
             lines[row] = ""
         elif not part.startswith(("\x1b", "\r")):
             lines[row] += part
+    while len(lines) > row + 1 and not lines[-1]:
+        lines.pop()
     return lines

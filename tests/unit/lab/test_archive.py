@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import stat
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -95,12 +96,14 @@ def test_an_export_that_fails_leaves_no_half_file(made: Series, tmp_path: Path) 
         archive.pack(made, tmp_path / "no-folder/small.zip")
 
 
-def with_entry(name: str, content: bytes = b"x", mode: int = stat.S_IFREG | 0o644) -> Callable[[Path], None]:
+def with_entry(
+    name: str, content: bytes = b"x", mode: int = stat.S_IFREG | 0o644, packing: int = zipfile.ZIP_STORED
+) -> Callable[[Path], None]:
     def add(file: Path) -> None:
         entry = zipfile.ZipInfo(name)
         entry.external_attr = mode << 16
-        with zipfile.ZipFile(file, "a") as packed:
-            packed.writestr(entry, content)
+        with zipfile.ZipFile(file, "a") as packed, warnings.catch_warnings(action="ignore"):  # of names that are there
+            packed.writestr(entry, content, packing)
 
     return add
 
@@ -140,6 +143,8 @@ def cut(file: Path) -> None:
         (with_entry("small-0001\\..\\escaped"), "outside of the series' folder"),
         (with_entry("small-0001/link", b"/etc/passwd", stat.S_IFLNK | 0o777), "is a link or device"),
         (with_entry("small-0001/pipe", b"", stat.S_IFIFO | 0o644), "is a link or device"),
+        (with_entry("small-0001/experiment.toml"), "holds a file twice"),
+        (with_entry("small-0001/new", packing=zipfile.ZIP_BZIP2), "packed in an uncommon way"),
         (with_entry("another-0001/series.json", b"{}"), "holds no series"),
         (with_entry("small-0001/series.json/inside"), "cannot import"),
         (replaced("small-0001/series.json", b'"format": 1', b'"format": 2'), "has format 2, and this Stafette reads 1"),
@@ -150,8 +155,8 @@ def cut(file: Path) -> None:
         (cut, "is not a whole zip file"),
     ],
     ids=[
-        "way out", "way out at the top", "absolute", "backslashes", "link", "pipe", "two series", "file as a folder",
-        "newer", "other record", "run elsewhere", "run deeper", "damaged", "cut",
+        "way out", "way out at the top", "absolute", "backslashes", "link", "pipe", "twice", "uncommon", "two series",
+        "file as a folder", "newer", "other record", "run elsewhere", "run deeper", "damaged", "cut",
     ],
 )  # fmt: skip
 def test_what_is_not_a_series_does_not_get_in(
