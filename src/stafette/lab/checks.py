@@ -6,7 +6,6 @@ A `lookup` finds the class of a behaviour; without one, what depends on behaviou
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from stafette.errors import StafetteError
 from stafette.lab.distribution import Fixed
 from stafette.lab.lines import Keys
 from stafette.lab.problems import Problem, dotted, out_of_place, shown, worded
-from stafette.lab.tables import GROUP_KEYS, MOST_QUEUES, Experiment, known_keys
+from stafette.lab.tables import GROUP_KEYS, MOST_QUEUES, Experiment, Preload, known_keys
 
 if TYPE_CHECKING:
     from stafette.lab.behaviours.base import Behaviour
@@ -178,34 +177,28 @@ def _contradictions_of_faults(experiment: Experiment) -> Iterator[Problem]:
 
 def _contradictions_of_behaviours(experiment: Experiment, checked: Mapping[str, _Checked]) -> Iterator[Problem]:
     """What groups need of the rest."""
-    made = experiment.preload.queues
-    indirect = [name for name in checked if not checked[name].behaviour.direct and experiment.clients[name].count]
+    made, counts = experiment.preload.queues, {name: group.count for name, group in experiment.clients.items()}
+    indirect = [name for name in checked if not checked[name].behaviour.direct and counts[name]]
     if not experiment.system.brokers and indirect:
         must = f"the clients of [clients.{indirect[0]}] need a broker; set it to at least 1"
         yield out_of_place(("system", "brokers"), 0, must)
     for name, group in checked.items():
         keys = ("clients", name)
-        if experiment.clients[name].count:
-            yield from _partnerless(experiment, (*keys, "partner"), getattr(group.parameters, "partner", None))
+        if counts[name]:
+            yield from group.behaviour.problems(group.parameters, name, counts, _names(made))
         absent = [queue for queue in getattr(group.parameters, "queues", None) or () if not _is_made(queue, made)]
         if made and absent:
             reason = f"{dotted(keys)}.queues names {shown(absent[0])}, but preload.queues makes q-1 … q-{made} only"
             yield Problem((*keys, "queues"), reason)
 
 
+@functools.lru_cache(maxsize=1)
+def _names(queues: int) -> tuple[str, ...]:
+    """The queues that are made; many groups and points ask for them."""
+    return tuple(Preload(queues=queues).names)
+
+
 def _is_made(queue: str, queues: int) -> bool:
     """Whether a name is one of q-1 … q-N, without making them all."""
     number = queue.removeprefix("q-")
     return number.isdecimal() and queue == f"q-{int(number)}" and 1 <= int(number) <= queues
-
-
-def _partnerless(experiment: Experiment, keys: Keys, partner: object) -> Iterator[Problem]:
-    """A behaviour's `partner` is always another group, which must have clients."""
-    if not isinstance(partner, str):
-        return
-    if partner not in experiment.clients:
-        near = difflib.get_close_matches(partner, experiment.clients, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(experiment.clients)}"
-        yield out_of_place(keys, partner, f"there is no such group; {hint}")
-    elif not experiment.clients[partner].count:
-        yield out_of_place(keys, partner, f"that group has no clients; set clients.{partner}.count to at least 1")

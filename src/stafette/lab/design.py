@@ -86,47 +86,71 @@ def order(
     return runs
 
 
-def _combinations(design: Design) -> Iterator[dict[str, tuple[str, Any]]]:
-    """Each factor's level, with its text."""
-    texts = [list(zip(_level_texts(factor.levels), factor.levels, strict=True)) for factor in design.factors.values()]
-    for chosen in itertools.product(*texts):
+@dataclass(frozen=True)
+class _Choice:
+    """One level of a factor."""
+
+    level: Any
+    text: str
+    settings: dict[str, Any]
+    """The values it gives, by path."""
+
+
+def _choices(factor: Factor) -> list[_Choice]:
+    texts = _level_texts(factor.levels)
+    return [_Choice(level, texts[place], factor.settings(place)) for place, level in enumerate(factor.levels)]
+
+
+def _combinations(design: Design) -> Iterator[dict[str, _Choice]]:
+    """One level of each factor."""
+    for chosen in itertools.product(*map(_choices, design.factors.values())):
         yield dict(zip(design.factors, chosen, strict=True))
 
 
 def _point(
-    design: Design, tables: Mapping[str, Any], chosen: Mapping[str, tuple[str, Any]], lookup: Lookup | None
+    design: Design, tables: Mapping[str, Any], chosen: Mapping[str, _Choice], lookup: Lookup | None
 ) -> Point | list[tuple[Problem, str]]:
     """The point, or what is wrong with it, each with the bare reason, which other points may share."""
-    label = ",".join(f"{name}={text}" for name, (text, _) in chosen.items())
+    label = ",".join(f"{name}={choice.text}" for name, choice in chosen.items())
     varied = copy.deepcopy(dict(tables))
-    for name, (_, level) in chosen.items():
-        for path in design.factors[name].set:
-            _put(varied, _keys(path), level)
+    for choice in chosen.values():
+        for path, value in choice.settings.items():
+            _put(varied, _keys(path), value)
     experiment, problems = resolve(varied, lookup)
     if experiment is None:
         return [
             (Problem(_blamed(design, problem.keys), f"with {label}: {problem.reason}"), problem.reason)
             for problem in problems
         ]
-    levels = {name: level if isinstance(level, Level) else text for name, (text, level) in chosen.items()}
+    levels = {name: one.level if isinstance(one.level, Level) else one.text for name, one in chosen.items()}
     return Point(_shortened(label, LONGEST_LABEL), levels, experiment)
 
 
-def _put(tables: Any, keys: Keys, level: object) -> None:
+def _put(tables: Any, keys: Keys, value: object) -> None:
     for key in keys[:-1]:
         tables = tables[key]
-    tables[keys[-1]] = copy.deepcopy(level)
+    tables[keys[-1]] = copy.deepcopy(value)
 
 
 def _blamed(design: Design, keys: Keys) -> Keys:
-    """The levels of the factor that sets the value complained of, or of the only one there is."""
-    factors = [
-        name
+    """Where the value complained of is listed in the factor that sets it; else the levels of the only factor."""
+    setters = [
+        (name, path)
         for name, factor in design.factors.items()
         for path in factor.set
         if _keys(path) == keys[: len(_keys(path))]
-    ] or list(design.factors)
-    return ("design", "factors", factors[0], "levels") if len(set(factors)) == 1 else ("design", "factors")
+    ]
+    names = {name for name, _ in setters} or set(design.factors)
+    if len(names) != 1:
+        return ("design", "factors")
+    name = names.pop()
+    if setters and isinstance(design.factors[name].set, dict):
+        return _set_of(name, setters[0][1])
+    return ("design", "factors", name, "levels")
+
+
+def _set_of(name: str, *path: str) -> Keys:
+    return ("design", "factors", name, "set", *path)
 
 
 def _problems_of_kind(design: Design) -> Iterator[Problem]:
@@ -152,9 +176,10 @@ def _problems_of_factors(design: Design, tables: Mapping[str, Any], lookup: Look
     """What the factors set, and that their levels differ."""
     setters: dict[str, str] = {}
     for name, factor in design.factors.items():
-        yield from _problems_of_levels(name, factor)
+        lists = list(_problems_of_lists(name, factor))
+        yield from lists or _problems_of_levels(name, factor)
         for path in factor.set:
-            keys = ("design", "factors", name, "set")
+            keys = _set_of(name, path) if isinstance(factor.set, dict) else _set_of(name)
             if path in setters:
                 yield Problem(keys, f"{name} sets '{path}', but {setters[path]} does so already; let one of them do it")
             elif not _is_settable(tables, _keys(path), lookup):
@@ -164,11 +189,29 @@ def _problems_of_factors(design: Design, tables: Mapping[str, Any], lookup: Look
             setters.setdefault(path, name)
 
 
+def _problems_of_lists(name: str, factor: Factor) -> Iterator[Problem]:
+    """Of a factor that lists the values of each key: that there is one for each level."""
+    levels = len(factor.levels)
+    for path, values in factor.set.items() if isinstance(factor.set, dict) else ():
+        if len(values) != levels:
+            reason = f"{name} has {_counted(levels, 'level')}, but {_counted(len(values), 'value')} for '{path}'"
+            yield Problem(_set_of(name, path), f"{reason}; give one for each level")
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def _problems_of_levels(name: str, factor: Factor) -> Iterator[Problem]:
+    settings = [factor.settings(place) for place in range(len(factor.levels))]
     for place, level in enumerate(factor.levels):
         if level in factor.levels[:place]:
             reason = f"{name} has the level {_text(level)} twice; every level must differ"
             yield Problem(("design", "factors", name, "levels"), reason)
+        elif settings[place] in settings[:place]:
+            other = factor.levels[settings.index(settings[place])]
+            reason = f"{name} sets the same values at the levels {_text(other)} and {_text(level)}; they must differ"
+            yield Problem(_set_of(name), reason)
 
 
 def _is_settable(tables: Mapping[str, Any], keys: Keys, lookup: Lookup | None) -> bool:

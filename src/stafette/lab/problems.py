@@ -92,7 +92,9 @@ def unknown(what: str, name: str, where: str, known: Sequence[str]) -> str:
 
 
 def out_of_place(keys: Keys, value: object, must: str) -> Problem:
-    """A value that cannot be."""
+    """A value that cannot be; None is one that is not there, and should be."""
+    if value is None:
+        return Problem(keys, f"{dotted(keys)} is not given; {must}")
     if isinstance(value, Mapping):
         return Problem(keys, f"{dotted(keys)}: {must}")
     return Problem(keys, f"{dotted(keys)} is {shown(value)}; {must}")

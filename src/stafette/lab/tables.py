@@ -4,7 +4,7 @@ in `checks.py`."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -63,9 +63,20 @@ def _threshold(value: object) -> Threshold:
 
 def _paths(value: object) -> object:
     paths = [value] if isinstance(value, str) else value
-    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
-        raise ValueError('it must be a key such as "system.brokers", or a list of them')
+    if isinstance(paths, Mapping) and not paths:
+        raise ValueError('it is empty; it must have keys such as "system.brokers", with a value for each level')
+    listed = isinstance(paths, list) and paths and all(isinstance(path, str) for path in paths)
+    if not listed and not isinstance(paths, Mapping):
+        raise ValueError('it must be a key such as "system.brokers", a list of them, or a table of their values')
     return paths
+
+
+def _values(value: object) -> object:
+    if isinstance(value, Mapping):  # what `system.brokers = [1, 2]` is to TOML
+        raise ValueError('it must be a list with a value for each level; write the key in quotes: "system.brokers"')
+    if not isinstance(value, list):
+        raise ValueError("it must be a list with a value for each level")
+    return value
 
 
 Count = Annotated[int, Strict(), Field(ge=1)]
@@ -187,8 +198,15 @@ class Fault(_Table):
 class Factor(_Table):
     """What varies from point to point."""
 
-    set: Annotated[list[str], BeforeValidator(_paths)]
+    set: Annotated[list[str] | dict[str, Annotated[list[Any], BeforeValidator(_values)]], BeforeValidator(_paths)]
+    """The paths of the keys that get the level, or, by path, the values that they get instead, one for each level."""
     levels: list[Any] = Field(min_length=1)
+
+    def settings(self, place: int) -> dict[str, Any]:
+        """What the keys get with the level at this place, by path."""
+        if isinstance(self.set, dict):
+            return {path: values[place] for path, values in self.set.items()}
+        return dict.fromkeys(self.set, self.levels[place])
 
 
 class Design(_Table):

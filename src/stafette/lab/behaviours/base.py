@@ -8,8 +8,9 @@ that a run can end when its time is up. Requests are counted and timed by the cl
 
 from __future__ import annotations
 
+import difflib
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +18,11 @@ import pydantic
 from pydantic import Field
 
 from stafette.client.aio import Client
+from stafette.errors import InvalidRequest
+from stafette.lab.problems import Problem, out_of_place
+
+Contradictions = Iterator[tuple[str, str]]
+"""Keys of [clients.NAME] whose values cannot be, each with the reason: what would have to be, and what to do."""
 
 
 class Parameters(pydantic.BaseModel):
@@ -74,10 +80,33 @@ class Behaviour:
     """Whether its client talks to the database itself, without a broker."""
 
     def __init__(self, me: Client, scene: Scene, parameters: Any) -> None:
+        for problem in type(self).problems(parameters, scene.group, scene.groups, scene.queues):
+            raise InvalidRequest(problem.reason)
         self.me = me
         self.scene = scene
         self.parameters = parameters
         self.queues: tuple[str, ...] = tuple(parameters.queues or scene.queues)
+
+    @classmethod
+    def contradictions(
+        cls, parameters: Any, group: str, groups: Mapping[str, int], queues: Sequence[str]
+    ) -> Contradictions:
+        """What in a group of this behaviour does not fit the rest of the experiment, as a scene describes it.
+
+        It is asked before anything starts. Override it for what a behaviour needs; a `partner` always needs clients.
+        """
+        partner = getattr(parameters, "partner", None)
+        if isinstance(partner, str):
+            yield from without_clients("partner", partner, groups)
+
+    @classmethod
+    def problems(
+        cls, parameters: Any, group: str, groups: Mapping[str, int], queues: Sequence[str]
+    ) -> Iterator[Problem]:
+        """The contradictions in sentences, with the keys they are about."""
+        for key, reason in cls.contradictions(parameters, group, groups, queues):
+            values = {"count": groups[group], **parameters.model_dump(mode="json", include={key})}
+            yield out_of_place(("clients", group, key), values.get(key), reason)
 
     async def begin(self) -> None:
         """Prepare; the load has not started yet."""
@@ -89,3 +118,13 @@ class Behaviour:
     def any_queue(self) -> str:
         """One of its queues, chosen at random."""
         return self.scene.chance.choice(self.queues)
+
+
+def without_clients(key: str, wanted: str, groups: Mapping[str, int]) -> Contradictions:
+    """Unless a group that a key names has clients."""
+    if wanted not in groups:
+        near = difflib.get_close_matches(wanted, groups, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(groups)}"
+        yield key, f"there is no such group; {hint}"
+    elif not groups[wanted]:
+        yield key, f"that group has no clients; set clients.{wanted}.count to at least 1"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stafette.client.aio import Client
-from stafette.errors import InvalidRequest
-from stafette.lab.behaviours.base import Scene
+from stafette.lab.behaviours.base import Contradictions, Scene
 from stafette.lab.behaviours.parts import Asker, Asking
 
 
@@ -20,14 +20,18 @@ class Paired(Asker):
 
     def __init__(self, me: Client, scene: Scene, parameters: Any) -> None:
         super().__init__(me, scene, parameters)
-        if scene.groups[scene.group] % 2:
-            raise InvalidRequest(
-                f"the clients {scene.group} come in pairs, but there are {scene.groups[scene.group]}; "
-                "make their count even"
-            )
         self.asks = scene.number % 2 == 1
         self._mine = f"@{scene.name}"
         self._partners = f"@{scene.group}-{scene.number + 1 if self.asks else scene.number - 1}"
+
+    @classmethod
+    def contradictions(
+        cls, parameters: Any, group: str, groups: Mapping[str, int], queues: Sequence[str]
+    ) -> Contradictions:
+        """Nobody may be left without the other half."""
+        yield from super().contradictions(parameters, group, groups, queues)
+        if groups[group] % 2:
+            yield "count", "these clients come in pairs; make it even"
 
     async def step(self) -> None:
         """Send one request and wait for its response; or answer the next request, if one came in time."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field
 
 from stafette.client.aio import Client
-from stafette.errors import InvalidRequest, StafetteError
-from stafette.lab.behaviours.base import Behaviour, Parameters, Scene
+from stafette.errors import StafetteError
+from stafette.lab.behaviours.base import Behaviour, Contradictions, Parameters, Scene, without_clients
 from stafette.lab.distribution import Choice, Distribution, Exponential, Fixed, Uniform
 from stafette.model import DEFAULT_PRIORITY, Message
 
@@ -87,10 +87,14 @@ class Asking(Sending):
 class OnQueues(Behaviour):
     """A client that needs queues."""
 
-    def __init__(self, me: Client, scene: Scene, parameters: Any) -> None:
-        super().__init__(me, scene, parameters)
-        if not self.queues:
-            raise InvalidRequest(f"the clients {scene.group} need a queue; set queues in [preload] or in their group")
+    @classmethod
+    def contradictions(
+        cls, parameters: Any, group: str, groups: Mapping[str, int], queues: Sequence[str]
+    ) -> Contradictions:
+        """There must be a queue."""
+        yield from super().contradictions(parameters, group, groups, queues)
+        if not parameters.queues and not queues:
+            yield "queues", "these clients need a queue; name some, or set preload.queues to at least 1"
 
 
 class OnOneQueue(OnQueues):
@@ -120,14 +124,19 @@ class Spreader(OnQueues, Sender):
     def __init__(self, me: Client, scene: Scene, parameters: Any) -> None:
         super().__init__(me, scene, parameters)
         self._targets: int = parameters.targets
-        if self._targets > len(self.queues):
-            raise InvalidRequest(
-                f"the clients {scene.group} send to {self._targets} queues at once but have only {len(self.queues)}; "
-                "lower targets or give them more queues"
-            )
         self._receivers: str | None = None if parameters.receiver == ANYONE else parameters.receiver
-        if self._receivers:
-            known(self._receivers, scene)
+
+    @classmethod
+    def contradictions(
+        cls, parameters: Any, group: str, groups: Mapping[str, int], queues: Sequence[str]
+    ) -> Contradictions:
+        """As many queues as a message goes to at once, and clients to receive it."""
+        yield from super().contradictions(parameters, group, groups, queues)
+        if 0 < (count := len(parameters.queues or queues)) < parameters.targets:
+            known = "only 1 queue" if count == 1 else f"only {count} queues"
+            yield "targets", f"these clients have {known}; lower it or give them more"
+        if parameters.receiver != ANYONE:
+            yield from without_clients("receiver", parameters.receiver, groups)
 
     async def spread(self) -> None:
         """Send one message to some of the queues."""
@@ -230,11 +239,3 @@ def noise(size: int, chance: random.Random) -> bytes:
         return (NOISE * (size // len(NOISE) + 1))[:size]
     start = int(chance.random() * (len(NOISE) - size + 1))
     return NOISE[start : start + size]
-
-
-def known(group: str, scene: Scene) -> None:
-    """Refuse a group that the experiment does not have."""
-    if not scene.groups.get(group):
-        raise InvalidRequest(
-            f"the clients {scene.group} want a group {group}, which has no clients; there are {', '.join(scene.groups)}"
-        )

@@ -6,7 +6,7 @@ from typing import Any
 
 from stafette.client.aio import Client
 from stafette.lab.behaviours.base import Scene
-from stafette.lab.behaviours.parts import Asker, Asking, OneQueue, OnOneQueue, known
+from stafette.lab.behaviours.parts import Asker, Asking, OneQueue, OnOneQueue
 
 
 class TolaParameters(OneQueue, Asking):
@@ -23,7 +23,6 @@ class Tola(OnOneQueue, Asker):
 
     def __init__(self, me: Client, scene: Scene, parameters: Any) -> None:
         super().__init__(me, scene, parameters)
-        known(parameters.partner, scene)
         number = (scene.number - 1) % scene.groups[parameters.partner] + 1
         self.maruja = f"{parameters.partner}-{number}"
 
