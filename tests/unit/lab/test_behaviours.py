@@ -163,11 +163,11 @@ def test_priorities_and_sizes_may_be_distributions() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        ("alice", {"targets": 4}, "the clients alice send to 4 queues at once but have only 3;"),
-        ("alice", {"receiver": "bob"}, "the clients alice want a group bob, which has no clients; there are alice"),
-        ("tola", {}, "the clients tola want a group maruja, which has no clients; there are tola"),
-        ("tola", {"groups": {"tola": 2, "maruja": 0}}, "the clients tola want a group maruja, which has no clients;"),
-        ("paired", {"groups": {"paired": 3}}, "the clients paired come in pairs, but there are 3; make their count"),
+        ("alice", {"targets": 4}, "clients.alice.targets is 4; these clients have only 3 queues;"),
+        ("alice", {"receiver": "bob"}, 'clients.alice.receiver is "bob"; there is no such group; there are alice'),
+        ("tola", {}, 'clients.tola.partner is "maruja"; there is no such group; there are tola'),
+        ("tola", {"groups": {"tola": 2, "maruja": 0}}, 'clients.tola.partner is "maruja"; that group has no clients;'),
+        ("paired", {"groups": {"paired": 3}}, "clients.paired.count is 3; these clients come in pairs;"),
     ],
 )
 def test_what_does_not_fit_the_scene_is_refused(name: str, options: dict[str, Any], sentence: str) -> None:

@@ -76,6 +76,49 @@ def test_one_factor_may_set_several_keys_and_a_count_may_be_none() -> None:
     assert last.clients["alice"].count == 10
 
 
+TOGETHER = """\
+kind = "2k"
+[design.factors.clients]
+levels = [15, 30]
+[design.factors.clients.set]
+"clients.alice.count" = [10, 20]
+"clients.bob.count" = [5, 10]
+"clients.alice.size" = [{ uniform = [1, 9] }, 7]
+[design.factors.brokers]
+set = "system.brokers"
+levels = [1, 2]
+"""
+
+
+def test_one_factor_may_set_several_keys_each_to_its_own_value() -> None:
+    found = points(experiment(TOGETHER))
+    assert [(point.label, point.levels) for point in found] == [
+        ("clients=15,brokers=1", {"clients": 15, "brokers": 1}),
+        ("clients=15,brokers=2", {"clients": 15, "brokers": 2}),
+        ("clients=30,brokers=1", {"clients": 30, "brokers": 1}),
+        ("clients=30,brokers=2", {"clients": 30, "brokers": 2}),
+    ]
+    groups = [point.experiment.clients for point in found]
+    assert [(clients["alice"].count, clients["bob"].count) for clients in groups] == [(10, 5)] * 2 + [(20, 10)] * 2
+    assert [clients["alice"].parameters["size"] for clients in groups] == [{"uniform": [1, 9]}] * 2 + [7] * 2
+    assert [point.experiment.system.brokers for point in found] == [1, 2, 1, 2]
+
+
+def test_a_profile_may_change_the_values_of_one_key_alone() -> None:
+    text = BASE + TOGETHER + '[profiles.quick]\ndesign.factors.clients.set."clients.bob.count" = [1, 3]\n'
+    first, _, last, _ = points(parse(text, folder=Path(), profile="quick"))
+    assert [first.experiment.clients[name].count for name in ("alice", "bob")] == [10, 1]
+    assert [last.experiment.clients[name].count for name in ("alice", "bob")] == [20, 3]
+    with pytest.raises(InvalidExperiment) as caught:
+        parse(text.replace("[1, 3]", "[1, -3]"), folder=Path(), profile="quick")
+    assert str(caught.value) == "line 25: with clients=30,brokers=1: clients.bob.count is -3; it must be at least 0"
+
+
+def test_a_factor_of_several_values_goes_through_json_and_back() -> None:
+    found = experiment(TOGETHER)
+    assert Experiment.model_validate_json(found.model_dump_json()) == found
+
+
 def test_parameters_that_the_file_leaves_out_can_vary_and_tables_get_short_labels() -> None:
     found = points(
         experiment(
@@ -186,6 +229,23 @@ def test_seeds_differ() -> None:
         ('kind = "factorial"\n' + "\n".join(f'factors.f{n} = {{ set = "system.{key}", levels = {list(range(1, 10))} }}'
          for n, key in enumerate(["brokers", "workers", "batch", "connections"])),
          ["line 15: the design has 6561 points; take at most 4096"]),
+        (TOGETHER.replace("[5, 10]", "[5]").replace("[10, 20]", "[10, 20, 30]"),
+         ["line 18: clients has 2 levels, but 3 values for 'clients.alice.count'; give one for each level",
+          "line 19: clients has 2 levels, but 1 value for 'clients.bob.count'; give one for each level"]),
+        (TOGETHER.replace("[15, 30]", "[15]").replace('"2k"', '"factorial"').replace("[5, 10]", "[5]"),
+         ["line 18: clients has 1 level, but 2 values for 'clients.alice.count'; give one for each level",
+          "line 20: clients has 1 level, but 2 values for 'clients.alice.size'; give one for each level"]),
+        (TOGETHER.replace('bob.count"', 'bop.count"'),
+         ["line 19: clients sets 'clients.bop.count', but there is no such key; did you mean 'clients.bob.count'?"]),
+        (TOGETHER.replace("system.brokers", "clients.bob.count"),
+         ["line 22: brokers sets 'clients.bob.count', but clients does so already; let one of them do it"]),
+        (TOGETHER.replace("[15, 30]", "[15, 15]"),
+         ["line 16: clients has the level 15 twice; every level must differ"]),
+        ('kind = "sweep"\n[design.factors.a]\nlevels = ["few", "many"]\nset = { "system.batch" = [1, 1] }',
+         ["line 17: a sets the same values at the levels few and many; they must differ"]),
+        (TOGETHER.replace("[10, 20]", "[0, 20]").replace("[5, 10]", "[0, -1]"),
+         ["line 15: with clients=15,brokers=1: there are no clients; at least one group must have a count of 1 or more",
+          "line 19: with clients=30,brokers=1: clients.bob.count is -1; it must be at least 0"]),
     ],
 )  # fmt: skip
 def test_an_impossible_design_is_refused_with_its_line(text: str, problems: list[str]) -> None:

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from stafette.database import embedded
+from stafette.lab.behaviours import find
 from stafette.lab.design import points
+from stafette.lab.direct import MOST_CONNECTIONS
 from stafette.lab.experiment import Experiment, Repetitions, read
 
 FOLDER = Path(__file__).parents[3] / "experiments"
@@ -18,8 +21,9 @@ QUICK_SERIES = 6 * 60.0
 QUICK_RUN = 60.0
 QUICK_PRELOAD = 100_000
 """A few seconds' worth."""
-DATABASE_CONNECTIONS = 90
-"""Of the 100 that the embedded database takes, for the stores of the brokers; the runner needs some itself."""
+SETTINGS = Path(embedded.__file__).with_name("postgresql.conf").read_text(encoding="utf-8")
+DATABASE_CONNECTIONS = int(re.findall(r"^max_connections = (\d+)", SETTINGS, re.MULTILINE)[0]) - 20
+"""For the stores of brokers and of clients without one; the runner needs some itself, and PostgreSQL keeps three."""
 
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
@@ -96,7 +100,7 @@ def test_a_quick_profile_asks_the_same_question(path: Path) -> None:
     assert list(quick.clients) == list(full.clients)
     for name, factor in full.design.factors.items():
         levels = quick.design.factors[name].levels
-        assert quick.design.factors[name].set == factor.set
+        assert list(quick.design.factors[name].set) == list(factor.set)
         assert 2 <= len(levels) <= len(factor.levels)
     if quick.design.kind == "2k":
         assert quick.run.repetitions == 2  # without a repetition there is no error to hold effects against
@@ -106,9 +110,12 @@ def test_a_quick_profile_asks_the_same_question(path: Path) -> None:
 @pytest.mark.parametrize("profile", [None, "quick"])
 def test_the_database_has_connections_enough_for_every_point(path: Path, profile: str | None) -> None:
     for point in points(read(path, profile)):
-        system = point.experiment.system
+        system, clients = point.experiment.system, point.experiment.clients
         listening = 1  # for what other brokers say
-        assert system.brokers * system.workers * (system.connections + listening) <= DATABASE_CONNECTIONS
+        direct = sum(group.count for group in clients.values() if find(group.behaviour, FOLDER).direct)
+        of_brokers = system.brokers * system.workers * (system.connections + listening)
+        of_clients = min(direct, system.load_processes * MOST_CONNECTIONS)
+        assert of_brokers + of_clients <= DATABASE_CONNECTIONS
 
 
 def test_the_table_lists_each_file_once_with_its_times() -> None:

@@ -89,7 +89,18 @@ A_DISTRIBUTION = "it must be a number or a table such as { uniform = [100, 2000]
          'line 2: thresholds.p99_ms is "fast"; a threshold is one of < <= > >= == and a number, such as ">= 1000"'),
         ("[design]\nkind = '2^k'", "line 2: design.kind is \"2^k\"; it must be 'single', 'sweep', 'factorial' or '2k'"),
         ("[design]\nkind = 'sweep'\nfactors.a = { set = [1], levels = [1] }",
-         'line 3: design.factors.a.set is [1]; it must be a key such as "system.brokers", or a list of them'),
+         'line 3: design.factors.a.set is [1]; it must be a key such as "system.brokers", a list of them,'
+         " or a table of their values"),
+        ("[design]\nkind = 'sweep'\n[design.factors.a]\nlevels = [1]\nset = {}",
+         'line 5: design.factors.a.set: it is empty; it must have keys such as "system.brokers",'
+         " with a value for each level"),
+        ("[design]\nkind = 'sweep'\n[design.factors.a]\nlevels = [1]\n[design.factors.a.set]\n"
+         "'system.batch' = [1]\n'system.brokers' = 1",
+         'line 7: design.factors.a.set."system.brokers" is 1; it must be a list with a value for each level'),
+        ("[design]\nkind = 'sweep'\n[design.factors.a]\nlevels = [1]\n[design.factors.a.set]\n"
+         "'system.batch' = [1]\nsystem.brokers = [1]",
+         "line 7: design.factors.a.set.system: it must be a list with a value for each level;"
+         ' write the key in quotes: "system.brokers"'),
         # alternatives: one thing about each
         ("[run]\nrepetitions = 0", "line 2: run.repetitions is 0; it must be at least 1"),
         ("[run]\nrepetitions = 'many'", 'line 2: run.repetitions is "many"; it must be a whole number'),
@@ -119,8 +130,6 @@ A_DISTRIBUTION = "it must be a number or a table such as { uniform = [100, 2000]
         # values that do not fit one another
         ("[system]\nbrokers = 0",
          "line 2: system.brokers is 0; the clients of [clients.alice] need a broker; set it to at least 1"),
-        ("[preload]\nqueues = 0\nmessages = 10",
-         "line 3: preload.messages is 10; preload.queues is 0; messages need a queue to be in"),
         ("[[faults]]\nat = 1\npause = 'broker-1'\nseconds = 1\n[[faults]]\nat = 2\npause = 'broker-2'\nseconds = 1",
          'line 7: faults.2.pause is "broker-2"; it must be broker-1 or database'),
         ("[[faults]]\nat = 1\npause = 'broker-03'\nseconds = 1\n[system]\nbrokers = 3\ndatabase = 'postgresql://a'",
@@ -157,10 +166,65 @@ A_DISTRIBUTION = "it must be a number or a table such as { uniform = [100, 2000]
          'line 1: clients.tola.partner is "maruja"; there is no such group; there are tola, alice'),
         ("[clients.tola]\nbehaviour = 'tola'\ncount = 1\n[clients.maruja]\nbehaviour = 'maruja'\ncount = 0",
          'line 1: clients.tola.partner is "maruja"; that group has no clients; set clients.maruja.count to at least 1'),
+        ("[clients.sender]\nbehaviour = 'alice'\ncount = 1\nreceiver = 'alise'",
+         "line 4: clients.sender.receiver is \"alise\"; there is no such group; did you mean 'alice'?"),
+        ("[clients.mix]\nbehaviour = 'mix'\ncount = 1\nreceiver = 'bob'\n"
+         "[clients.bob]\nbehaviour = 'bob'\ncount = 0",
+         'line 4: clients.mix.receiver is "bob"; that group has no clients; set clients.bob.count to at least 1'),
+        ("[clients.sender]\nbehaviour = 'alice'\ncount = 1\ntargets = 21",
+         "line 4: clients.sender.targets is 21; these clients have only 20 queues; lower it or give them more"),
+        ("[clients.mix]\nbehaviour = 'mix'\ncount = 1\nqueues = ['q-3']\ntargets = 2",
+         "line 5: clients.mix.targets is 2; these clients have only 1 queue; lower it or give them more"),
+        ("[clients.paired]\nbehaviour = 'paired'\ncount = 3",
+         "line 3: clients.paired.count is 3; these clients come in pairs; make it even"),
     ],
 )  # fmt: skip
 def test_every_problem_has_its_line_and_its_sentence(text: str, expected: str) -> None:
     assert problems(f"{text}\n{SMALLEST}") == [expected]
+
+
+ECHO = "[clients.echo]\nbehaviour = 'echo'\ncount = 1\n"
+
+
+def test_messages_need_a_queue_to_be_in() -> None:
+    assert problems(f"[preload]\nqueues = 0\nmessages = 10\n{ECHO}") == [
+        "line 3: preload.messages is 10; preload.queues is 0; messages need a queue to be in"
+    ]
+
+
+@pytest.mark.parametrize("behaviour", ["alice", "bob", "carl", "larry", "maruja", "mix", "producer", "rick"])
+def test_clients_need_a_queue(behaviour: str) -> None:
+    text = f"[preload]\nqueues = 0\n[clients.a]\nbehaviour = '{behaviour}'\ncount = 1\n"
+    assert problems(text) == [
+        "line 3: clients.a.queues is not given; these clients need a queue; name some, or set preload.queues to at"
+        " least 1"
+    ]
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        "behaviour = 'bob'\ncount = 0", "behaviour = 'paired'\ncount = 0", "behaviour = 'paired'\ncount = 4",
+        "behaviour = 'alice'\ncount = 0\ntargets = 3\nreceiver = 'nobody'",
+        "behaviour = 'bob'\ncount = 1\nqueues = ['j']",
+        "behaviour = 'alice'\ncount = 2\nqueues = ['j', 'k']\ntargets = 2\nreceiver = 'echo'",
+    ],
+)  # fmt: skip
+def test_what_is_there_and_groups_without_clients_need_nothing(group: str) -> None:
+    parse(f"{ECHO}[preload]\nqueues = 0\n[clients.group]\n{group}", folder=Path(), name="x")
+
+
+def test_a_behaviour_of_one_s_own_says_what_it_needs_of_the_rest(tmp_path: Path) -> None:
+    needs = """
+    @classmethod
+    def contradictions(cls, parameters, group, groups, queues):
+        if parameters.speed > groups[group] + len(queues):
+            yield "speed", "that is too fast"
+"""
+    (tmp_path / "mine.py").write_text(OWN + needs)
+    text = '[preload]\nqueues = 3\n[clients.me]\nbehaviour = "mine.py:Mine"\ncount = 2\nspeed = 6\n'
+    assert problems(text, folder=tmp_path) == ["line 6: clients.me.speed is 6; that is too fast"]
+    parse(text.replace("speed = 6", "speed = 5"), folder=tmp_path, name="x")
 
 
 @pytest.mark.parametrize(

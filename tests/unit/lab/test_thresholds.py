@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stafette.errors import InvalidRequest
+from stafette.lab import summary
 from stafette.lab.thresholds import METRICS, Threshold
 
 
@@ -54,6 +55,10 @@ def test_anything_else_is_refused(text: object) -> None:
     with pytest.raises(InvalidRequest) as caught:
         Threshold.parse(text)
     assert str(caught.value) == 'a threshold is one of < <= > >= == and a number, such as ">= 1000"'
+
+
+def test_a_summary_tells_every_metric_and_no_other() -> None:
+    assert list(summary.METRICS) == list(METRICS)
 
 
 def test_every_metric_says_what_it_means() -> None:

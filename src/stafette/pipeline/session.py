@@ -1,0 +1,64 @@
+"""The Spark session: on this machine with settings that fit it, on a cluster, or through Spark Connect."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from stafette.errors import Unavailable
+from stafette.pipeline import java
+
+LOCAL = "local[*]"
+GIBIBYTE = 1024**3
+LARGEST_MEMORY = 4 * GIBIBYTE
+"""Of the Java process, when everything runs on this machine. Our jobs spill to disk rather than need more."""
+LOGGING = Path(__file__).with_name("log4j2.properties")
+
+ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def start(*, master: str = LOCAL, remote: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Start a session, or the one that runs already."""
+    try:
+        if remote is not None:
+            builder = SparkSession.builder.remote(remote)
+            return _configured(builder, {"spark.sql.session.timeZone": "UTC", **(conf or {})}).getOrCreate()
+        os.environ["JAVA_HOME"] = str(java.home())
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1") if master.startswith("local") else None
+        chosen = ALWAYS | (_local() if master.startswith("local") else {}) | dict(conf or {})
+        return _configured(SparkSession.builder.master(master).appName("stafette"), chosen).getOrCreate()
+    except PySparkException as error:
+        raise Unavailable(f"Spark did not start on {remote or master}: {_first_line(error)}") from error
+
+
+def _configured(builder: SparkSession.Builder, conf: Mapping[str, str]) -> SparkSession.Builder:
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _local() -> dict[str, str]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = min(LARGEST_MEMORY, psutil.virtual_memory().total // 4)
+    return {
+        "spark.driver.memory": f"{memory // 1024**2}m",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{LOGGING}",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.default.parallelism": str(2 * cores),
+    }
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
