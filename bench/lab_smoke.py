@@ -45,13 +45,13 @@ def check(kind: str, outcome: dict[str, Any]) -> list[str]:
     if len(outcome["runs"]) != RUNS[kind]:
         problems.append(f"{len(outcome['runs'])} runs instead of {RUNS[kind]}")
     for one in outcome["runs"]:
-        record = json.loads((Path(outcome["folder"]) / "runs" / one["run"] / "run.json").read_text())
+        record = json.loads((Path(outcome["folder"]) / "runs" / one["folder"] / "run.json").read_text())
         if record["state"] != "done":
-            problems.append(f"{one['run']}: {record['why']}")
+            problems.append(f"{one['folder']}: {record['why']}")
             continue
         held = {check["name"] for check in record["checks"] if check["ok"]}
         if missing := {"complete", "answered", "seen", "messages"} - held:
-            problems.append(f"{one['run']}: {', '.join(sorted(missing))} do not hold")
+            problems.append(f"{one['folder']}: {', '.join(sorted(missing))} do not hold")
     return problems
 
 

@@ -52,7 +52,7 @@ async def _made(chosen: Series, follower: Follower) -> None:
             follower.broken_off()
             task.cancel()
             return
-        # Our end is the agents' sign to end everything; on the usual way out asyncio would kill them before they can.
+        # Our end is the agents' sign to end everything; the usual way out would wait for them again.
         follower.stop()
         say("broken off at once; what still runs ends by itself in a moment")
         os._exit(INTERRUPTED)

@@ -123,6 +123,11 @@ def replaced(name: str, old: bytes, new: bytes) -> Callable[[Path], None]:
     return change
 
 
+def something_else(file: Path) -> None:
+    with zipfile.ZipFile(file, "w") as packed:
+        packed.writestr("notes/today.txt", "nothing")
+
+
 def damaged(file: Path) -> None:
     content = bytearray(file.read_bytes())
     middle = len(content) // 2
@@ -151,12 +156,13 @@ def cut(file: Path) -> None:
         (replaced("small-0001/series.json", b'"runs": [', b'"rums": ['), "holds no series of this Stafette"),
         (replaced("small-0001/series.json", b'"001-single-r1"', b'"../../elsewhere"'), "outside of the series' folder"),
         (replaced("small-0001/series.json", b'"001-single-r1"', b'"deeper/down"'), "is not a folder of the series"),
+        (something_else, "holds no series; make one with `stafette lab export`"),
         (damaged, "is not a whole zip file"),
         (cut, "is not a whole zip file"),
     ],
     ids=[
         "way out", "way out at the top", "absolute", "backslashes", "link", "pipe", "twice", "uncommon", "two series",
-        "file as a folder", "newer", "other record", "run elsewhere", "run deeper", "damaged", "cut",
+        "file as a folder", "newer", "other record", "run elsewhere", "run deeper", "something else", "damaged", "cut",
     ],
 )  # fmt: skip
 def test_what_is_not_a_series_does_not_get_in(
