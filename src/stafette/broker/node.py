@@ -231,11 +231,14 @@ class Node:
             now = time.monotonic()
             operation = self._operations.of(first)
             run = [Pending(session, first, now)]
+            read: dict[str | None, object] = {}
+            alone = not backlog or not operation.combines(read, first)
             while (
-                backlog
+                not alone
+                and backlog
                 and len(run) < self.limits.batch
                 and self._operations.of(backlog[0]) is operation
-                and operation.combines(first, backlog[0])
+                and operation.combines(read, backlog[0])
             ):
                 run.append(Pending(session, backlog.popleft(), now))
             self._held -= len(run)

@@ -28,9 +28,17 @@ class Operation:
     def __repr__(self) -> str:
         return self.perform.__name__
 
-    def combines(self, earlier: Any, later: Any) -> bool:
-        """Whether two requests of one session keep their order in one batch: reads do when they read the same."""
-        return self.batched and (not self.hands_out or earlier.selection == later.selection)
+    def combines(self, read: dict[str | None, Any], request: Any) -> bool:
+        """Whether a request may share a batch with the earlier ones of a run, their order kept.
+
+        Reads may when they read the same, or in queues that have nothing to do with one another. What the run reads in
+        each queue is noted on the way.
+        """
+        if not self.batched or not self.hands_out:
+            return self.batched
+        wanted = request.selection
+        same = read.setdefault(wanted.queue, wanted) == wanted
+        return same and (len(read) == 1 or None not in read)
 
 
 class Operations:

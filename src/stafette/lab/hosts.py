@@ -57,10 +57,13 @@ class Hosts:
 
 
 @asynccontextmanager
-async def reached(names: HostNames | None, folder: Path, behaviours: Sequence[str] = ()) -> AsyncIterator[Hosts]:
+async def reached(
+    names: HostNames | None, folder: Path, behaviours: Sequence[str] = (), *, lock: int
+) -> AsyncIterator[Hosts]:
     """Reach all machines of the series in a folder; at the end everything on them is ended.
 
-    The experiment's own behaviours, files in that folder, are brought along.
+    The experiment's own behaviours, files in that folder, are brought along. The lock is held until all has ended here,
+    even if we do not live to see it.
     """
     async with AsyncExitStack() as stack:
         known: dict[str, Host] = {}
@@ -68,7 +71,7 @@ async def reached(names: HostNames | None, folder: Path, behaviours: Sequence[st
         async def reach(name: str) -> Host:
             if name not in known:
                 machine = (names.machines if names else {}).get(name) or Machine()
-                found = _here(folder) if name == LOCAL else _elsewhere(name, machine, folder, behaviours)
+                found = _here(folder, lock) if name == LOCAL else _elsewhere(name, machine, folder, behaviours)
                 known[name] = await stack.enter_async_context(found)
             return known[name]
 
@@ -84,20 +87,24 @@ async def reached(names: HostNames | None, folder: Path, behaviours: Sequence[st
 
 
 @asynccontextmanager
-async def _here(folder: Path) -> AsyncIterator[Host]:
+async def _here(folder: Path, lock: int) -> AsyncIterator[Host]:
     system = folder / "system"
     system.mkdir(exist_ok=True)
+    errors = os.open(system / "agent.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "stafette.lab.agent",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
+        stderr=errors,
+        pass_fds=(lock,),
         cwd=system,  # where no stafette.toml is
         env={name: value for name, value in os.environ.items() if not name.startswith("STAFETTE_")},
         start_new_session=True,  # a Ctrl-C is for the runner
         limit=LINE_BYTES,
     )
+    os.close(errors)
     assert process.stdin is not None
     assert process.stdout is not None
     writer = process.stdin

@@ -69,9 +69,9 @@ async def make(series: Series, report: Report) -> None:
     experiment = series.experiment
     if experiment is None:
         raise InvalidRequest(f"series {series.name} was opened to be looked at; begin it with its experiment")
-    with series.locked():
+    async with series.locked() as lock:
         series.reopen()
-        async with reached(experiment.hosts, series.folder, own_behaviours(experiment)) as hosts:
+        async with reached(experiment.hosts, series.folder, own_behaviours(experiment), lock=lock) as hosts:
             database = system.Database(
                 hosts.database,
                 choice=experiment.system.database,
@@ -154,6 +154,10 @@ class _Run:
             raise
         except (StafetteError, OSError) as error:
             self._record.why = str(error)
+            working = asyncio.current_task()
+            if working is not None and working.cancelling():  # it went wrong while it was being broken off
+                self._mark("interrupted")
+                raise asyncio.CancelledError from error
             self._mark("failed")
         else:
             self._mark("done")

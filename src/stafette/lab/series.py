@@ -10,12 +10,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import hashlib
+import os
 import re
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,8 @@ from stafette.lab.statistics import precise_enough
 
 SERIES_FILE = "series.json"
 RUN_FILE = "run.json"
+LOCK_SECONDS = 15.0
+POLL_SECONDS = 0.1
 _PASSWORD = re.compile(r"(postgres(?:ql)?://[^\s:/@\"']*:)[^\s@\"']*@")
 _NUMBERED = re.compile(r"(.+)-(\d{4,})")
 
@@ -49,17 +54,29 @@ class Series:
         """Write down what has become of the runs."""
         records.write(self.folder / SERIES_FILE, self.record)
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Be the only runner of this series."""
-        with (self.folder / "series.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InvalidRequest(
-                    f"series {self.name} is being run by another process; wait for it, or start a new one with --new"
-                ) from error
-            yield
+    @contextlib.asynccontextmanager
+    async def locked(self) -> AsyncIterator[int]:
+        """Be the only runner of this series; yields the lock, for whoever must not outlive it.
+
+        What a killed runner started takes a moment to end, and holds the lock until then.
+        """
+        patience = time.monotonic() + LOCK_SECONDS
+        lock = os.open(self.folder / "series.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError as error:
+                    if time.monotonic() > patience:
+                        raise InvalidRequest(
+                            f"series {self.name} is being run by another process; wait for it, or start a new one"
+                            " with --new"
+                        ) from error
+                    await asyncio.sleep(POLL_SECONDS)
+            yield lock
+        finally:
+            os.close(lock)
 
     @property
     def runs(self) -> list[RunRecord]:

@@ -1,8 +1,8 @@
 """2^k and 2^k·r experiments: how much each factor, and each combination of factors, moves a response.
 
-The sign table has a row for each combination of levels and a column for each effect. Effects are the sums of the cells'
-means with those signs over 2^k: which is least squares for a model with all interactions, also when some cells have more
-repetitions than others. Repetitions tell the error, and with it an interval of each effect.
+The sign table has a row for each combination of levels and a column for each effect. An effect is the sum of the means
+of all combinations with those signs, over 2^k: which is least squares for a model with all interactions, also when some
+combinations have more repetitions than others. Repetitions tell the error, and with it an interval of each effect.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ CONSTANT = "the response is the same in every run: there is no variation to shar
 class Effect(msgspec.Struct, frozen=True):
     """Half of what the response changes by from the low to the high level; of `mean`, the response in the middle.
 
-    `share` is its part of the variation in percent (None for the mean, which is none). The bounds need repetitions. With
-    logarithms `ratio` is the factor by which the response is multiplied at the high level, and divided at the low one.
+    `share` is its part of the variation in percent (None for the mean, which is none). The bounds need repetitions.
+    With logarithms `ratio` is what the response is multiplied by at the high level, and divided by at the low one.
     """
 
     name: str

@@ -59,7 +59,9 @@ def check_names(names: Sequence[str]) -> None:
         raise InvalidRequest(f"{len(names)} factors are more than {MOST_FACTORS}; leave out those that matter least")
     for name in names:
         if not name or JOINT in name:
-            raise InvalidRequest(f"a factor cannot be named {name!r}: a name is not empty and has no {JOINT!r}; rename it")
+            raise InvalidRequest(
+                f"a factor cannot be named {name!r}: a name is not empty and has no {JOINT!r}; rename it"
+            )
         if name in RESERVED:
             raise InvalidRequest(f"a factor cannot be named {name!r}, which is a row of the result; rename the column")
         if list(names).count(name) > 1:
@@ -100,4 +102,6 @@ def factors_of(
 
 
 def _ordered(keys: Mapping[Level, int]) -> list[Level]:
-    return sorted(keys, key=lambda key: (str(key) if isinstance(key, str) else "", key if isinstance(key, float) else 0))
+    return sorted(
+        keys, key=lambda key: (str(key) if isinstance(key, str) else "", key if isinstance(key, float) else 0)
+    )

@@ -1,10 +1,10 @@
 """Whether a run holds still: the trend test of Mann and Kendall on window means, with Sen's slope for its size.
 
 Chosen over a regression because it uses only which of two windows is higher: response times are skewed, and one slow
-window (a checkpoint, a pause) bends a fitted line but hardly moves ranks. Windows that follow each other are alike, which
-would make chance look like a trend; the variance is therefore enlarged by the autocorrelation of the ranks (the way of
-Hamed and Rao, with one correlation that fades instead of one per lag), and long series are averaged down first. With
-many windows a trend of no importance becomes certain, so the verdict also asks how large it is.
+window (a checkpoint, a pause) bends a fitted line but hardly moves ranks. Windows that follow each other are alike,
+which would make chance look like a trend; the variance is therefore enlarged by the autocorrelation of the ranks (the
+way of Hamed and Rao, with one correlation that fades instead of one per lag), and long series are averaged down first.
+With many windows a trend of no importance becomes certain, so the verdict also asks how large it is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 from scipy.stats import rankdata
 
 from stafette.errors import InvalidRequest
@@ -24,7 +24,7 @@ LEAST_WINDOWS = 10
 """The normal approximation of the statistic is fair from here on."""
 
 MOST_WINDOWS = 200
-"""Longer series are averaged in neighbours first: all pairs are compared, and far fewer windows tell a trend as well."""
+"""Longer series are averaged in neighbours first: all pairs are compared, and fewer tell a trend as well."""
 
 RELEVANT = 0.05
 """A change over the run, as a share of its median, that is too large to pass over."""
@@ -103,8 +103,9 @@ def _pairs_variance(groups: NDArray[np.int64]) -> float:
 def _inflation(series: NDArray[np.float64], slope: float) -> float:
     """By how much the likeness of neighbours enlarges the variance of S; never below 1.
 
-    Correlation is taken to fade by the same factor from each window to the next. Its estimate from a short series, whose
-    trend is taken out, is too low by about (2 + 4ρ)/n, which is put back: else the test sees trends where there are none.
+    Correlation is taken to fade by the same factor from each window to the next. Its estimate from a short series,
+    whose trend is taken out, is too low by about (2 + 4ρ)/n, which is put back: else chance too often passes for a
+    trend.
     """
     count = len(series)
     found = autocorrelation(rankdata(series - slope * np.arange(count)), 1)

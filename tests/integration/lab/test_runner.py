@@ -12,7 +12,7 @@ import pytest
 
 from stafette.database.store import Store
 from stafette.errors import InvalidRequest
-from stafette.lab import runner
+from stafette.lab import runner, series
 from tests.integration.lab.laboratory import PAIR, Laboratory, checks, processes_of, rows, trial
 
 pytestmark = pytest.mark.slow
@@ -170,7 +170,7 @@ async def test_breaking_off_leaves_nothing_running_and_says_so(laboratory: Labor
 
 
 async def test_repetitions_go_on_until_the_mean_is_known_well_enough_or_the_cap(laboratory: Laboratory) -> None:
-    echo = '[clients.echo]\nbehaviour = "echo"\ncount = 1\nthink_time = 0.05\n'
+    echo = '[clients.echo]\nbehaviour = "echo"\ncount = 1\nrate = 50.0\narrivals = "constant"\n'
     sure = await laboratory.run(trial(echo, repetitions="{ within = 0.95, least = 2, most = 4 }"))
     assert sorted(record.repetition for record in sure) == [1, 2]
     never = await laboratory.run(
@@ -201,10 +201,12 @@ async def test_a_password_is_not_written_down(laboratory: Laboratory) -> None:
     assert not any("geheim" in content for content in written)
 
 
-async def test_only_one_runner_works_on_a_series(laboratory: Laboratory) -> None:
+async def test_only_one_runner_works_on_a_series(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series, "LOCK_SECONDS", 0.2)
     begun = laboratory.begin(trial(PAIR))
-    with begun.locked(), pytest.raises(InvalidRequest, match="is being run by another process"):
-        await runner.make(laboratory.begin(trial(PAIR)), laboratory.progress.append)
+    async with begun.locked():
+        with pytest.raises(InvalidRequest, match="is being run by another process"):
+            await runner.make(laboratory.begin(trial(PAIR)), laboratory.progress.append)
 
 
 async def test_its_own_database_is_started_fresh_for_each_run_when_asked(laboratory: Laboratory) -> None:

@@ -1,0 +1,170 @@
+"""The result tables as the figures see them: a few rows at a time, and what is known about each run.
+
+The tables are small by contract, so plain dictionaries do; nothing here knows of Spark or of files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Tables = Mapping[str, pa.Table]
+Row = dict[str, Any]
+Series = tuple[str, str]
+"""An operation and an outcome."""
+
+ALL = "all"
+ANSWERED = "answered"
+PLAIN_OUTCOMES = frozenset({"ok", ANSWERED, ""})
+"""Outcomes that need no mention beside the operation."""
+
+
+def select(tables: Tables, name: str, **equal: Any) -> list[Row]:
+    """Rows of a table whose columns have the given values; none when there is no such table."""
+    table = tables.get(name)
+    if table is None or not table.num_rows:
+        return []
+    for column, value in equal.items():
+        if column not in table.column_names:
+            return []
+        table = table.filter(pc.equal(table[column], pa.scalar(value, table[column].type)))
+    rows: list[Row] = table.to_pylist()
+    return rows
+
+
+def distinct(rows: Iterable[Row], column: str) -> list[Any]:
+    """The values of a column, in the order in which they first appear."""
+    return list(dict.fromkeys(row[column] for row in rows))
+
+
+def tier_of(tables: Tables, name: str, run: str) -> str | None:
+    """The tier whose response times are the ones that matter: the client's, where there is one."""
+    tiers = distinct(select(tables, name, run=run), "tier")
+    return "client" if "client" in tiers else (sorted(tiers)[0] if tiers else None)
+
+
+def series_name(operation: str, outcome: str) -> str:
+    """How an operation with its outcome is called in legends."""
+    name = "all operations" if operation == ALL else operation
+    return name if outcome in PLAIN_OUTCOMES else f"{name}, {outcome}"
+
+
+def by_series(rows: Iterable[Row]) -> dict[Series, list[Row]]:
+    """Rows of each operation and outcome, those with most requests first and all operations together at the end."""
+    groups: dict[Series, list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["operation"], row["outcome"]), []).append(row)
+    weights = {series: sum(row.get("count") or 0 for row in group) for series, group in groups.items()}
+    return {series: groups[series] for series in sorted(groups, key=lambda s: (s[0] == ALL, -weights[s], s))}
+
+
+def levels_of(row: Row, column: str = "levels") -> dict[str, Any]:
+    """The levels of a point, which tables hold as JSON."""
+    text = row.get(column)
+    levels: dict[str, Any] = json.loads(text) if isinstance(text, str) and text else (text or {})
+    return levels
+
+
+def numeric(values: Iterable[Any]) -> list[float] | None:
+    """The values as numbers, or nothing when one is a word."""
+    numbers = []
+    for value in values:
+        if isinstance(value, bool):
+            return None
+        try:
+            numbers.append(float(value))
+        except (TypeError, ValueError):
+            return None
+    return numbers
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of a run, in seconds since its load began."""
+
+    load_s: float | None = None
+    window_from_s: float | None = None
+    window_to_s: float | None = None
+    found_s: float | None = None
+    """Where MSER-5 sees the end of the warm-up."""
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What ``facts.json`` says of one run, with what is missing left empty."""
+
+    run: str
+    experiment: str = ""
+    label: str = ""
+    levels: dict[str, Any] = field(default_factory=dict)
+    repetition: int = 1
+    valid: bool | None = None
+    sentences: Sequence[str] = ()
+    thresholds: Sequence[Mapping[str, Any]] = ()
+    load: tuple[int, int] | None = None
+    window: tuple[int, int] | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Everything else: settings, machines, seed, versions."""
+
+    @property
+    def title(self) -> str:
+        """How a reader tells it from the others."""
+        name = self.label or self.run
+        return f"{name}, repetition {self.repetition}" if self.more.get("repeated") else name
+
+    def stages(self, tables: Tables) -> Stages:
+        """Where warm-up and window lie."""
+        found = next((row["found_s"] for row in select(tables, "warm_up", run=self.run)), None)
+        given = next((row["given_s"] for row in select(tables, "warm_up", run=self.run)), None)
+        if self.load is None:
+            return Stages(window_from_s=given, found_s=found)
+        start, end = self.load
+        window = self.window or self.load
+        return Stages((end - start) / 1e9, (window[0] - start) / 1e9, (window[1] - start) / 1e9, found)
+
+
+_KNOWN = {"run", "experiment", "label", "levels", "repetition", "valid", "sentences", "thresholds", "load", "window"}
+
+
+def run_facts(tables: Tables, facts: Mapping[str, Any]) -> list[RunFacts]:
+    """Every run of the analysis in the order of the facts, then those that only the tables know."""
+    told = [_told(entry) for entry in facts.get("runs") or []]
+    known = {run.run for run in told}
+    told += [RunFacts(run=name, label=name) for name in distinct(select(tables, "summary"), "run") if name not in known]
+    points = [(run.experiment, run.label) for run in told]
+    repeated = [points.count(point) > 1 for point in points]
+    return [_with(run, repeated=again) for run, again in zip(told, repeated, strict=True)]
+
+
+def _told(entry: Mapping[str, Any]) -> RunFacts:
+    return RunFacts(
+        run=str(entry.get("run") or entry.get("id") or ""),
+        experiment=str(entry.get("experiment") or ""),
+        label=str(entry.get("label") or ""),
+        levels=levels_of(dict(entry)),
+        repetition=int(entry.get("repetition") or 1),
+        valid=entry.get("valid"),
+        sentences=tuple(entry.get("sentences") or ()),
+        thresholds=tuple(entry.get("thresholds") or ()),
+        load=_stretch(entry.get("load")),
+        window=_stretch(entry.get("window")),
+        more={key: value for key, value in entry.items() if key not in _KNOWN},
+    )
+
+
+def _stretch(value: Any) -> tuple[int, int] | None:
+    if not value:
+        return None
+    if isinstance(value, Mapping):
+        return int(value["start_ns"]), int(value["end_ns"])
+    return int(value[0]), int(value[1])
+
+
+def _with(run: RunFacts, **more: Any) -> RunFacts:
+    values = {name: getattr(run, name) for name in _KNOWN}
+    return RunFacts(**values, more={**run.more, **more})

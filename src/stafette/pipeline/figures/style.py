@@ -1,0 +1,183 @@
+"""One visual language for all figures: what a colour, a dash and a marker mean, and how numbers are written.
+
+Every operation and every phase has its own colour wherever it is drawn, and a dash, marker or pattern besides, so that
+a print in black and white can be read as well. The colours differ in lightness and stay apart for colour-blind readers;
+each has a counterpart for dark pages in ``DARK``, by which a page replaces them (see ``templates/report.js``).
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from stafette.pipeline.figures.rows import ALL, PLAIN_OUTCOMES
+
+INK, MUTED, GRID, PAPER = "#1b2530", "#56626f", "#e2e6ea", "#ffffff"
+BLUE, VERMILION, GREEN, PURPLE = "#0067a5", "#c8500a", "#007a5a", "#8c4a97"
+OCHRE, SKY, RED, GREY = "#8a6500", "#3987b8", "#b0263f", "#77828d"
+PALE_BLUE, PALE_PURPLE, PALE_GREY, SAND = "#8dbddf", "#cda6d3", "#c3cad1", "#e3b76b"
+
+DARK = {
+    INK: "#e8edf2", MUTED: "#a9b4bf", GRID: "#333c46", PAPER: "#161b21",
+    BLUE: "#58b0ea", VERMILION: "#ff9356", GREEN: "#3ecb9c", PURPLE: "#d592e0",
+    OCHRE: "#dcae36", SKY: "#9ad3f7", RED: "#ff7d92", GREY: "#9aa5b0",
+    PALE_BLUE: "#2f6f9f", PALE_PURPLE: "#7d4d87", PALE_GREY: "#56616c", SAND: "#9c7428",
+}  # fmt: skip
+"""The counterpart of each colour on a dark page."""
+
+SHADE = "22"
+"""Opacity of what lies behind the lines, as the last two digits of a colour."""
+MAX_NAME = 40
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a series is drawn."""
+
+    colour: str
+    dash: str = "solid"
+    symbol: str = "circle"
+    width: float = 2
+
+
+OPERATIONS = {
+    ALL: Look(INK, "solid", "circle", 2.5),
+    "send": Look(BLUE, "solid", "circle"),
+    "receive": Look(VERMILION, "dash", "square"),
+    "peek": Look(GREEN, "dot", "diamond"),
+    "lease": Look(PURPLE, "dashdot", "triangle-up"),
+    "ack": Look(OCHRE, "longdash", "x"),
+    "echo": Look(SKY, "longdashdot", "cross"),
+    "waiting_queues": Look(GREY, "dash", "triangle-down"),
+}
+_SPARE = tuple(
+    Look(colour, dash, symbol)
+    for dash, symbol in (("solid", "star"), ("dash", "hexagon"), ("dot", "pentagon"), ("dashdot", "bowtie"))
+    for colour in (GREY, SKY, OCHRE, PURPLE, GREEN)
+)
+_FAILED = (RED, "dot", "x")
+_EMPTY = ("dot", "circle-open")
+
+SEQUENCE = (
+    Look(BLUE, "solid", "circle"), Look(VERMILION, "dash", "square"), Look(GREEN, "dot", "diamond"),
+    Look(PURPLE, "dashdot", "triangle-up"), Look(OCHRE, "longdash", "x"), Look(SKY, "longdashdot", "cross"),
+    Look(GREY, "solid", "star"), Look(INK, "dash", "hexagon"),
+)  # fmt: skip
+"""For things without a meaning of their own: queues, processes, the lines of a family of curves."""
+
+
+def look(operation: str, outcome: str = "ok") -> Look:
+    """How an operation is drawn: the same in every figure and every report."""
+    own = OPERATIONS.get(operation) or _SPARE[zlib.crc32(operation.encode()) % len(_SPARE)]
+    if outcome in PLAIN_OUTCOMES:
+        return own
+    if outcome == "empty":
+        return Look(own.colour, *_EMPTY, width=1.5)
+    return Look(*_FAILED, width=1.5)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the response time."""
+
+    columns: tuple[str, ...]
+    """Names its column may have."""
+    label: str
+    colour: str
+    pattern: str = ""
+
+
+PHASES = (
+    Phase(("client_queue_ms",), "client: wait for a connection", PALE_PURPLE, ""),
+    Phase(("client_encode_ms",), "client: encode", PURPLE, ""),
+    Phase(("unexplained_ms",), "network and rest", PALE_GREY, "."),
+    Phase(("read_ms", "broker_read_ms", "read"), "broker: read", PALE_BLUE, ""),
+    Phase(("decode_ms", "broker_decode_ms", "decode"), "broker: decode", BLUE, ""),
+    Phase(("queue_ms", "broker_queue_ms", "queue"), "broker: wait for the database", SAND, "/"),
+    Phase(("database_ms", "broker_database_ms", "database"), "database", GREEN, ""),
+    Phase(("parked_ms", "broker_parked_ms", "parked"), "parked: wait for a message", GREY, "x"),
+    Phase(("encode_ms", "broker_encode_ms", "encode"), "broker: encode", SKY, "\\"),
+    Phase(("write_ms", "broker_write_ms", "write"), "broker: write", INK, ""),
+    Phase(("client_read_ms",), "client: read", RED, "-"),
+)
+"""In the order of a request's way; whatever cannot be told apart lies between client and broker."""
+
+
+def plain(text: Any, limit: int = MAX_NAME) -> str:
+    """A name from the data as text for Plotly, which would take tags for its own, cut in the middle when too long."""
+    words = " ".join(str(text).split())
+    if len(words) > limit:
+        words = f"{words[: limit * 2 // 3]}…{words[-(limit // 3 - 1) :]}"
+    return html.escape(words, quote=False)
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """A number for people: three significant digits, or all before the point, with separators of thousands."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}".replace("-", "−")
+    if not math.isfinite(value):
+        return "–"
+    size = math.floor(math.log10(abs(value))) if value else 0
+    if size < -digits - 1:
+        return f"{value:.{digits - 1}e}".replace("-", "−")
+    text = f"{round(value, digits - 1 - size):,.{max(0, digits - 1 - size)}f}" if value else "0"
+    if size >= digits:
+        text = f"{value:,.0f}"
+    return text.replace("-", "−")
+
+
+def short(value: float | None) -> float | None:
+    """A value as a figure needs it: five significant digits, so that the file stays small."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.5g}")
+
+
+def template() -> go.layout.Template:
+    """Axes, fonts and spaces of all figures."""
+    axis = {
+        "gridcolor": GRID, "zerolinecolor": GRID, "linecolor": MUTED, "tickcolor": MUTED, "showline": True,
+        "ticks": "outside", "ticklen": 4, "automargin": True, "separatethousands": True, "exponentformat": "none",
+        "title": {"standoff": 10, "font": {"size": 13}},
+    }  # fmt: skip
+    return go.layout.Template(
+        layout={
+            "font": {"family": "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif", "size": 13, "color": INK},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "separators": ".,",
+            "margin": {"l": 64, "r": 16, "t": 24, "b": 52},
+            "hoverlabel": {"bgcolor": PAPER, "bordercolor": MUTED, "font": {"color": INK}},
+            "legend": {
+                "orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom",
+                "bgcolor": "rgba(0,0,0,0)", "itemwidth": 40,
+            },
+            "xaxis": axis,
+            "yaxis": {**axis, "rangemode": "tozero"},
+            "bargap": 0.35,
+        }
+    )  # fmt: skip
+
+
+def finish(figure: go.Figure, height: int) -> go.Figure:
+    """Give a figure the common look."""
+    figure.update_layout(template=template(), height=height, dragmode=False)
+    return figure
+
+
+def error_bars(middles: list[Any], lows: list[Any], highs: list[Any], colour: str) -> dict[str, Any] | None:
+    """95 % intervals as error bars; nothing when no point has one."""
+    known = [(m, lo, hi) for m, lo, hi in zip(middles, lows, highs, strict=True)]
+    if not any(lo is not None and hi is not None for _, lo, hi in known):
+        return None
+    above = [short(hi - m) if hi is not None and m is not None else 0.0 for m, _, hi in known]
+    below = [short(m - lo) if lo is not None and m is not None else 0.0 for m, lo, _ in known]
+    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below,
+            "color": colour, "thickness": 1.5, "width": 5}  # fmt: skip

@@ -1,0 +1,57 @@
+"""The tables that sources give, as Spark types, and the check that closes every step.
+
+A step ends in ``check``: what leaves it has exactly the columns that were agreed, in their order and of their types,
+so that a mistake shows where it is made.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.types import DataType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
+
+from stafette import trace
+from stafette.errors import InternalError
+
+_TYPES: dict[pa.DataType, DataType] = {
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.float64(): DoubleType(),
+    pa.string(): StringType(),
+}
+
+
+def from_arrow(schema: pa.Schema) -> StructType:
+    """The same columns for Spark; strings of a dictionary are strings."""
+    return StructType([StructField(field.name, _type(field.type), field.nullable) for field in schema])
+
+
+def _type(arrow: pa.DataType) -> DataType:
+    return _TYPES[arrow.value_type if pa.types.is_dictionary(arrow) else arrow]
+
+
+ROWS = from_arrow(trace.SCHEMA)
+"""One row per request and tier, whatever the source."""
+
+REJECTS = StructType(
+    [
+        StructField("file", StringType(), nullable=False),
+        StructField("line", LongType(), nullable=False),  # from 1; 0: the whole file
+        StructField("text", StringType(), nullable=False),
+        StructField("reason", StringType(), nullable=False),
+    ]
+)
+"""What could not be read, and why."""
+
+REJECTED_TEXT = 200
+"""Characters of a rejected line that are kept."""
+
+
+def check(frame: DataFrame, schema: StructType) -> DataFrame:
+    """Exactly the columns of the schema, in its order and of its types."""
+    found = {field.name: field.dataType for field in frame.schema}
+    missing = [field.name for field in schema if field.name not in found]
+    if missing:
+        raise InternalError(f"the table has no column {', '.join(missing)}; it has {', '.join(found)}")
+    return frame.select(*(F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in schema))

@@ -1,0 +1,1 @@
+"""Where rows come from: run folders of the laboratory, performance logs of mlmq, any delimited text."""

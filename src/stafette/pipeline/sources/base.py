@@ -1,0 +1,78 @@
+"""What every source gives: rows of one shape, what it rejected, and the runs that the rows are of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of time, in nanoseconds since the epoch; its end is not in it."""
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return (self.end_ns - self.start_ns) / SECOND
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is known of a run beside its rows; sources that know less leave the defaults."""
+
+    run: str
+    """Its id; the rows bear it, too."""
+    experiment: str = ""
+    label: str = "single"
+    levels: Mapping[str, Any] = field(default_factory=dict)
+    repetition: int = 1
+    design: str = "single"
+    """The kind: single, sweep, factorial or 2k."""
+    state: str = "done"
+    why: str | None = None
+    """Why it failed or was interrupted."""
+    load: Span | None = None
+    window: Span | None = None
+    """What was measured of the load; None: nobody said."""
+    valid: bool | None = None
+    """The laboratory's verdict; None: there was none."""
+    sentences: Sequence[str] = ()
+    clients: Mapping[str, int] = field(default_factory=dict)
+    """How many there were, by group."""
+    think_time_s: float | None = None
+    """Mean over all clients; None: unknown, or an open loop."""
+    brokers: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = ""
+    """Where it was found: a path, or a URL on another file system."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What was sampled each second, with the run in a column of its own."""
+
+    queues: DataFrame
+    database: DataFrame
+    processes: DataFrame
+    machines: DataFrame
+
+
+@dataclass(frozen=True)
+class Source:
+    """What was read."""
+
+    rows: DataFrame
+    """Of schema.ROWS; only of runs that are done, unless others were asked for."""
+    rejects: DataFrame
+    """Of schema.REJECTS."""
+    runs: Sequence[Run]
+    """All that were found, also those whose rows were left out."""
+    samples: Samples | None = None

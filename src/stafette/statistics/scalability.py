@@ -1,0 +1,140 @@
+"""The Universal Scalability Law: throughput that contention bends and coherence turns down.
+
+    X(N) = λ·N / (1 + σ·(N - 1) + κ·N·(N - 1))
+
+λ is the throughput of one, σ the share of work that only one can do at a time, κ the cost of each pair agreeing. The
+law is linear in N/X, which gives starting values that cannot be far off; the fit itself is of X, within the bounds that
+give the parameters their meaning.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares, nnls
+
+from stafette.errors import InvalidRequest
+from stafette.statistics.intervals import LEVEL, Estimate, Values, student_quantile
+
+LEAST_LOADS = 3
+"""As many different loads as there are parameters."""
+
+NEGLIGIBLE = 1e-9
+"""A contention or coherence below it is none: the fit stops that close to its bound, not on it."""
+
+
+class Scalability(msgspec.Struct, frozen=True):
+    """A fitted law. Intervals are those of the linearised fit, cut at the bounds; None without a run to spare."""
+
+    throughput_of_one: Estimate
+    contention: Estimate
+    coherence: Estimate
+    r_squared: float
+    residuals: tuple[float, ...]
+    notes: tuple[str, ...]
+
+    def at(self, load: float) -> float:
+        """The throughput that the law expects with so many clients, workers or machines."""
+        parameters = self.throughput_of_one.value, self.contention.value, self.coherence.value
+        return float(_law(np.array([load], dtype=np.float64), np.array(parameters))[0])
+
+    @property
+    def peak(self) -> float | None:
+        """The load with the highest throughput; None when throughput never falls."""
+        if not self.coherence.value:
+            return None
+        return math.sqrt(max(1 - self.contention.value, 0.0) / self.coherence.value)
+
+    @property
+    def limit(self) -> float | None:
+        """The throughput that is never exceeded; None when there is no such limit."""
+        if self.peak is not None:
+            return self.at(max(self.peak, 1.0))
+        return self.throughput_of_one.value / self.contention.value if self.contention.value else None
+
+
+def fit_scalability(loads: Values, throughputs: Values, level: float = LEVEL) -> Scalability:
+    """The law that fits throughputs measured at these loads; repetitions are repeated pairs."""
+    load, measured = np.asarray(loads, dtype=np.float64), np.asarray(throughputs, dtype=np.float64)
+    _check(load, measured)
+    unit = float(measured.max())  # λ in this unit is near 1, as far from 0 as a fit likes it
+    found = least_squares(
+        lambda parameters: _law(load, parameters) - measured / unit,
+        _start(load, measured / unit),
+        bounds=([0.0, 0.0, 0.0], [np.inf, 1.0, np.inf]),
+        x_scale="jac",
+        ftol=1e-12,
+        xtol=1e-12,
+        gtol=1e-12,
+    )
+    values = np.where(found.x < NEGLIGIBLE, 0.0, found.x)
+    residuals = measured - unit * _law(load, values)
+    freedom = len(load) - 3
+    errors = _errors(found.jac, float(2 * found.cost), freedom) if freedom else None
+    quantile = student_quantile(level, max(freedom, 1))
+    scale = np.array([unit, 1.0, 1.0])
+    of_one, contention, coherence = (
+        _estimate(float(value * by), None if errors is None else float(quantile * errors[index] * by), most)
+        for index, (value, by, most) in enumerate(zip(values, scale, (math.inf, 1.0, math.inf), strict=True))
+    )
+    centred = measured - measured.mean()
+    variation = float(centred @ centred)
+    explained = 1 - float(residuals @ residuals) / variation if variation > 0 else 1.0
+    return Scalability(of_one, contention, coherence, explained, tuple(residuals.tolist()), _notes(values, load))
+
+
+def _law(load: NDArray[np.float64], parameters: NDArray[np.float64]) -> NDArray[np.float64]:
+    of_one, contention, coherence = parameters
+    curve: NDArray[np.float64] = of_one * load / (1 + contention * (load - 1) + coherence * load * (load - 1))
+    return curve
+
+
+def _start(load: NDArray[np.float64], measured: NDArray[np.float64]) -> NDArray[np.float64]:
+    """From N/X = (1 + σ(N-1) + κN(N-1))/λ, with nothing below zero, weighted as if errors were of X in percent."""
+    columns = np.column_stack([np.ones_like(load), load - 1, load * (load - 1)])
+    weight = measured / load
+    inverse, contention, coherence = nnls(columns * weight[:, None], np.ones_like(load))[0]
+    if inverse <= 0:
+        inverse = float(load[0] / measured[0])
+    # just inside the bounds: from a bound itself a parameter could not be moved both ways
+    return np.array([1 / inverse, min(max(contention / inverse, 1e-4), 0.99), max(coherence / inverse, 1e-7)])
+
+
+def _errors(jacobian: NDArray[np.float64], squares: float, freedom: int) -> NDArray[np.float64]:
+    """Standard errors from the slope of the law at the solution."""
+    scale = np.linalg.norm(jacobian, axis=0)
+    scale[scale == 0] = 1.0
+    inverse = np.linalg.pinv(jacobian / scale)
+    spread: NDArray[np.float64] = np.linalg.norm(inverse, axis=1) / scale
+    return spread * math.sqrt(squares / freedom)
+
+
+def _estimate(value: float, half_width: float | None, most: float) -> Estimate:
+    if half_width is None:
+        return Estimate(value)
+    return Estimate(value, max(value - half_width, 0.0), min(value + half_width, most))
+
+
+def _notes(values: NDArray[np.float64], load: NDArray[np.float64]) -> tuple[str, ...]:
+    notes = []
+    if not values[2]:
+        notes.append("no coherence was found: throughput never falls in this law, and its intervals are rough")
+    elif not values[1]:
+        notes.append("no contention was found: its interval and that of coherence are rough")
+    if values[2] and math.sqrt(max(1 - values[1], 0.0) / values[2]) > load.max():
+        notes.append("the peak lies beyond the measured loads: measure there before believing it")
+    return tuple(notes)
+
+
+def _check(load: NDArray[np.float64], measured: NDArray[np.float64]) -> None:
+    if len(load) != len(measured):
+        raise InvalidRequest(f"there are {len(load)} loads and {len(measured)} throughputs; give one for each")
+    if not np.isfinite(load).all() or not np.isfinite(measured).all():
+        raise InvalidRequest("a load or throughput is not a number; leave that run out")
+    if len(load) and (load.min() < 1 or measured.min() <= 0):
+        raise InvalidRequest("a load is below 1 or a throughput not above 0; leave that run out")
+    if len(np.unique(load)) < LEAST_LOADS:
+        raise InvalidRequest(f"{len(np.unique(load))} different loads do not tell 3 parameters; measure {LEAST_LOADS}")
