@@ -78,11 +78,8 @@ async def make(series: Series, report: Report) -> None:
                 reachable_from_elsewhere=not all(host.local for host in hosts.all),
             )
             machines = [await _machine(host) for host in hosts.all]
-            series.extend(experiment)
-            while (place := series.next_place()) is not None:
+            while (place := series.next_place(experiment)) is not None:
                 await _Run(series, experiment, place, hosts, database, machines, report).make()
-                if series.next_place() is None:
-                    series.extend(experiment)
         shutil.rmtree(series.folder / "system", ignore_errors=True)
         series.record.state = "done" if all(run.state == "done" for run in series.record.runs) else "failed"
         series.record.ended_at = records.now()

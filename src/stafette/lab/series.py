@@ -94,9 +94,14 @@ class Series:
         folder.mkdir(parents=True)
         return folder
 
-    def next_place(self) -> int | None:
-        """The next run to make, in the order."""
-        return next((place for place, run in enumerate(self.record.runs) if run.state == "waiting"), None)
+    def next_place(self, experiment: Experiment) -> int | None:
+        """The next run to make, in the order; when all are made, more are planned where they are needed."""
+        for _ in range(2):
+            for place, run in enumerate(self.record.runs):
+                if run.state == "waiting":
+                    return place
+            self._extend(experiment)
+        return None
 
     def reopen(self) -> None:
         """Get ready to go on: what was broken off or failed is to be made again, and says so in its record."""
@@ -112,7 +117,7 @@ class Series:
         self.record.state = "running"
         self.save()
 
-    def extend(self, experiment: Experiment) -> None:
+    def _extend(self, experiment: Experiment) -> None:
         """Plan another repetition of each point that is not known well enough yet."""
         wanted = experiment.run.repetitions
         if isinstance(wanted, int):

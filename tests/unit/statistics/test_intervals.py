@@ -14,9 +14,15 @@ from scipy import stats
 from stafette.errors import InvalidRequest
 from stafette.statistics.intervals import (
     Estimate,
+    autocorrelation,
+    batch_interval,
     batch_means,
+    deviation_interval,
+    deviation_interval_from,
     difference_interval,
     interval,
+    mean_interval,
+    mean_interval_from,
     precise_enough,
     ratio_interval,
 )
@@ -139,6 +145,62 @@ def test_batches() -> None:
         batch_means([1.0] * 19, 1)
 
 
+def test_a_deviation_worked_by_hand() -> None:
+    """s = 2 with n = 11: χ² of 10 degrees is 20.483 and 3.247 in any table."""
+    found = deviation_interval_from(2.0, 11, 0.95)
+    assert told(found) == pytest.approx((2.0, 2 * math.sqrt(10 / 20.483), 2 * math.sqrt(10 / 3.247)), rel=1e-4)
+
+
+@given(values, levels)
+def test_a_sample_and_its_summary_give_the_same_intervals(numbers: list[float], level: float) -> None:
+    mean, deviation, count = float(np.mean(numbers)), float(np.std(numbers, ddof=1)), len(numbers)
+    assert told(mean_interval(numbers, level)) == pytest.approx(told(mean_interval_from(mean, deviation, count, level)))
+    found = deviation_interval(numbers, level)
+    assert told(found) == pytest.approx(told(deviation_interval_from(deviation, count, level)))
+    assert told(found)[0] == pytest.approx(deviation)
+
+
+def test_summaries_that_are_none() -> None:
+    assert mean_interval_from(3.0, 0.0, 1) == Estimate(3.0)
+    assert deviation_interval_from(0.0, 1) == Estimate(0.0)
+    for stddev, count in ((1.0, 0), (-1.0, 5), (math.nan, 5)):
+        with pytest.raises(InvalidRequest, match="is not"):
+            mean_interval_from(3.0, stddev, count)
+        with pytest.raises(InvalidRequest, match="is not"):
+            deviation_interval_from(stddev, count)
+    with pytest.raises(InvalidRequest, match="at least 2 values"):
+        deviation_interval([1.0])
+    with pytest.raises(InvalidRequest, match="is not between 0 and 1"):
+        deviation_interval_from(1.0, 5, 95)
+    with pytest.raises(InvalidRequest, match="nothing to compare"):
+        difference_interval([], [1.0])
+
+
+def test_arrays_are_values_as_well() -> None:
+    numbers = np.array([1.0, 2.0, 4.0])
+    assert interval(numbers) == interval([1.0, 2.0, 4.0])
+    assert ratio_interval(numbers, 2 * numbers) == ratio_interval([1.0, 2.0, 4.0], [2.0, 4.0, 8.0])
+
+
+def test_batches_that_are_too_short_are_called_so() -> None:
+    chance = np.random.default_rng(3)
+    wave = np.repeat(chance.normal(0, 1, 10), 400)  # ten stretches of which each spans two batches
+    noise = chance.normal(0, 1, 4000)
+    assert not batch_interval(wave + noise / 10).independent
+    found = batch_interval(noise)
+    assert found.independent
+    doubted = sum(not batch_interval(chance.normal(0, 1, 400)).independent for _ in range(500))
+    assert 0.03 < doubted / 500 < 0.07
+    assert (found.batches, found.size) == (20, 200)
+    assert found.estimate == mean_interval(batch_means(noise))
+
+
+def test_autocorrelation() -> None:
+    assert autocorrelation([1.0, -1.0] * 50, 1) == pytest.approx(-0.99)
+    assert autocorrelation([1.0, -1.0] * 50, 2) == pytest.approx(0.98)
+    assert autocorrelation([5.0] * 9, 1) == 0.0
+
+
 # Of many intervals at 95 %, 95 % hold the truth
 
 
@@ -151,6 +213,16 @@ def test_intervals_cover_the_mean() -> None:
     def covers(chance: np.random.Generator) -> bool:
         mean, half_width = interval(chance.normal(100, 15, 5).tolist(), 0.95)
         return half_width is not None and abs(mean - 100) <= half_width
+
+    assert 0.93 < share_that_covers(covers) < 0.97
+
+
+def test_intervals_cover_the_deviation() -> None:
+    def covers(chance: np.random.Generator) -> bool:
+        _, low, high = told(deviation_interval(chance.normal(100, 15, 6), 0.95))
+        assert low is not None
+        assert high is not None
+        return low <= 15 <= high
 
     assert 0.93 < share_that_covers(covers) < 0.97
 
