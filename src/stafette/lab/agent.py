@@ -227,12 +227,15 @@ class Agent:
         while True:
             due = max(due + SAMPLE_SECONDS, time.monotonic())
             await asyncio.sleep(due - time.monotonic())
-            costs = [cost for name in list(self._watched) if (cost := self._cost(name))]
+            children = _children()
+            costs = [cost for name in list(self._watched) if (cost := self._cost(name, children))]
             _say(Sampled(time.time_ns(), psutil.cpu_percent() / 100, psutil.virtual_memory().percent / 100, costs))
 
-    def _cost(self, name: str) -> Cost | None:
+    def _cost(self, name: str, children: dict[int, list[psutil.Process]]) -> Cost | None:
         seconds, resident, pids = 0.0, 0, []
-        for process in self._family(name):
+        family = [self._watched[name]]
+        for process in family:
+            family += children.get(process.pid, [])  # and theirs, as the list grows
             with contextlib.suppress(psutil.Error), process.oneshot():
                 times = process.cpu_times()
                 # Those that it started and that have ended are in the children's times, the others among the family.
@@ -262,6 +265,14 @@ class Agent:
                     stderr=asyncio.subprocess.DEVNULL,
                 )
                 await ended.wait()
+
+
+def _children() -> dict[int, list[psutil.Process]]:
+    """All processes by their parent. One look at the whole list costs as much as asking for one process's children."""
+    found: dict[int, list[psutil.Process]] = {}
+    for process in psutil.process_iter(["ppid"]):
+        found.setdefault(process.info["ppid"], []).append(process)
+    return found
 
 
 def _facts() -> FactsFound:
