@@ -685,7 +685,7 @@ async def test_waiting_for_a_broker_that_does_not_read_ends_at_the_deadline(prox
     assert await reading is not None
     async with asyncio.timeout(GUARD):
         outcomes = await asyncio.gather(*sending, return_exceptions=True)
-    assert {type(outcome) for outcome in outcomes} == {errors.RequestTimeout}
+    assert all(isinstance(outcome, errors.RequestTimeout) for outcome in outcomes)
     assert {"nothing has happened" in str(outcome) for outcome in outcomes} == {True, False}
 
 

@@ -28,4 +28,4 @@ def exit_code(error: errors.StafetteError) -> int:
     lab = sys.modules.get("stafette.lab.series")  # commands that do not need the laboratory do not load it
     if lab is not None and isinstance(error, lab.SeriesNotFound):
         return NOT_FOUND
-    return _BY_ERROR.get(type(error), ERROR)
+    return next((code for kind, code in _BY_ERROR.items() if isinstance(error, kind)), ERROR)

@@ -157,7 +157,8 @@ def batch_interval(values: Values, batches: int = 20, level: float = LEVEL) -> B
     means = batch_means(values, batches)
     correlation = autocorrelation(means, 1)
     by_chance = -1 / batches + float(ndtri(0.95)) * math.sqrt((batches - 2) / (batches**2 - 1))  # von Neumann
-    return BatchEstimate(mean_interval(means, level), batches, len(values) // batches, correlation, correlation <= by_chance)
+    independent = correlation <= by_chance
+    return BatchEstimate(mean_interval(means, level), batches, len(values) // batches, correlation, independent)
 
 
 def autocorrelation(values: Values, lag: int) -> float:

@@ -1,0 +1,85 @@
+"""Where the time goes: the response time of each operation, laid out along the request's way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from stafette.pipeline.figures.rows import Row, RunFacts, Tables, by_series, select, series_name
+from stafette.pipeline.figures.style import PAPER, PHASES, Phase, finish, number, plain, short
+
+MAX_BARS = 24
+
+
+def part(row: Row, phase: Phase) -> float | None:
+    """How long a phase took on average; nothing when it was not measured."""
+    value = next((row[column] for column in phase.columns if row.get(column) is not None), None)
+    return None if value is None else float(value)
+
+
+def breakdown(tables: Tables, run: str) -> go.Figure | None:
+    """One bar per operation and outcome of a run."""
+    groups = by_series(select(tables, "breakdown", run=run))
+    rows = {series_name(*series): group[0] for series, group in groups.items()}
+    return _bars(rows, "mean response time (ms)")
+
+
+def breakdown_by_point(tables: Tables, runs: Sequence[RunFacts], operation: str, outcome: str) -> go.Figure | None:
+    """One bar per point of an experiment for one operation: where the time goes as a factor grows."""
+    labels: dict[str, list[Row]] = {}
+    for run in runs:
+        labels.setdefault(run.label or run.run, []).extend(
+            select(tables, "breakdown", run=run.run, operation=operation, outcome=outcome)
+        )
+    rows = {label: _mean(group) for label, group in labels.items() if group}
+    return _bars(rows, f"mean response time of {plain(series_name(operation, outcome))} (ms)") if len(rows) > 1 else None
+
+
+def _mean(rows: list[Row]) -> Row:
+    """The mean over repetitions, each counting alike."""
+    columns = [column for column in rows[0] if column.endswith("_ms") or column in PHASE_COLUMNS]
+    means: Row = {}
+    for column in columns:
+        values = [row[column] for row in rows if row[column] is not None]
+        means[column] = sum(values) / len(values) if values else None
+    return means
+
+
+PHASE_COLUMNS = frozenset(column for phase in PHASES for column in phase.columns)
+
+
+def _bars(rows: dict[str, Row], title: str) -> go.Figure | None:
+    rows = {plain(name, 28): row for name, row in list(rows.items())[:MAX_BARS]}
+    if not rows:
+        return None
+    names = list(rows)
+    totals = [0.0] * len(names)
+    figure = go.Figure()
+    for phase in PHASES:
+        lengths = [part(row, phase) for row in rows.values()]
+        if not any(lengths):
+            continue
+        # The rest can be negative by the clocks' error; a bar cannot.
+        drawn = [max(0.0, length or 0.0) for length in lengths]
+        totals = [total + length for total, length in zip(totals, drawn, strict=True)]
+        figure.add_trace(
+            go.Bar(
+                y=names, x=[short(length) for length in drawn], name=phase.label, orientation="h",
+                marker={
+                    "color": phase.colour, "line": {"color": PAPER, "width": 1},
+                    "pattern": {"shape": phase.pattern, "size": 5, "solidity": 0.25, "fgcolor": PAPER},
+                },
+                hovertemplate="%{x:,.3~g} ms",
+            )
+        )  # fmt: skip
+    figure.add_trace(
+        go.Scatter(
+            y=names, x=totals, mode="text", text=[f" {number(total)}" for total in totals], textposition="middle right",
+            showlegend=False, hoverinfo="skip", cliponaxis=False,
+        )
+    )  # fmt: skip
+    figure.update_layout(barmode="stack", legend_traceorder="normal", hovermode="y unified")
+    figure.update_xaxes(title_text=title, range=[0, max(totals) * 1.08 or 1], showgrid=True)
+    figure.update_yaxes(autorange="reversed", ticklen=0, rangemode=None)
+    return finish(figure, 170 + 38 * len(names))

@@ -1,0 +1,236 @@
+"""What happened while a run went on: throughput, response time, queue lengths and processor time, second by second.
+
+The stretches that do not count, before and after the measured window, are shaded; a dotted line stands where MSER-5 sees
+the end of the warm-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from stafette.pipeline.figures.rows import ALL, Row, Stages, Tables, by_series, distinct, select, series_name, tier_of
+from stafette.pipeline.figures.style import GREY, INK, SEQUENCE, SHADE, Look, finish, look, plain, short
+
+MAX_POINTS = 600
+"""More windows than this on one line are put together: nobody sees more, and the file stays small."""
+MAX_PANELS = 6
+MAX_LINES = 8
+LONG_S = 900.0
+"""From here on the axis counts minutes."""
+LOG_FROM = 40.0
+"""Response times that differ by more than this factor are drawn on a logarithmic axis."""
+PANEL = 150
+BAND_LOOKS = (("50", "p50 to p95"), ("28", "p95 to p99"))
+
+
+def throughput_over_time(
+    tables: Tables, run: str, stages: Stages = Stages(), points: int = MAX_POINTS
+) -> go.Figure | None:
+    """Answers per second of each operation, window by window."""
+    groups = _windows(tables, run)
+    if not groups:
+        return None
+    unit = _Time(row["second"] + row["seconds"] for rows in groups.values() for row in rows)
+    figure = go.Figure()
+    for (operation, outcome), rows in groups.items():
+        drawn = [_added_up(group) for group in _grouped(rows, points)]
+        figure.add_trace(
+            _line(
+                [unit.of(row["second"] + row["seconds"] / 2) for row in drawn],
+                [short(row["throughput_per_s"]) for row in drawn],
+                series_name(operation, outcome),
+                look(operation, outcome),
+                "%{y:,.4~g} per second",
+            )
+        )
+    _show_stages(figure, stages, unit, rows=1)
+    figure.update_yaxes(title_text="answers per second")
+    figure.update_layout(hovermode="x unified")
+    return finish(figure, 360)
+
+
+def response_time_over_time(
+    tables: Tables, run: str, stages: Stages = Stages(), points: int = MAX_POINTS
+) -> go.Figure | None:
+    """Median with bands up to the 95th and 99th percentile, a panel per operation. Percentiles are never averaged: of
+    windows that must be put together, the one with the highest p99 is drawn.
+    """
+    groups = {series: rows for series, rows in _windows(tables, run).items() if series[0] != ALL}
+    groups = dict(list(groups.items())[:MAX_PANELS])
+    if not groups:
+        return None
+    unit = _Time(row["second"] + row["seconds"] for rows in groups.values() for row in rows)
+    figure = make_subplots(rows=len(groups), cols=1, shared_xaxes=True, vertical_spacing=0.16 / max(2, len(groups)))
+    for panel, ((operation, outcome), rows) in enumerate(groups.items(), start=1):
+        drawn = [max(group, key=lambda row: row["p99_ms"] or 0) for group in _grouped(rows, points)]
+        _add_bands(figure, drawn, unit, look(operation, outcome), panel)
+        name = plain(series_name(operation, outcome), 22)
+        kind = "log" if _spread(drawn) > LOG_FROM else "linear"
+        figure.update_yaxes(title_text=f"{name}<br>ms{', log' if kind == 'log' else ''}", type=kind, row=panel, col=1)
+        if kind == "log":
+            figure.update_yaxes(dtick="D2", row=panel, col=1)
+    _add_band_legend(figure)
+    _show_stages(figure, stages, unit, rows=len(groups))
+    figure.update_layout(hovermode="x unified")
+    return finish(figure, 110 + PANEL * len(groups))
+
+
+def queue_lengths(tables: Tables, run: str, stages: Stages = Stages(), points: int = MAX_POINTS) -> go.Figure | None:
+    """Messages waiting in each queue; the longest ones by name, the others as one line."""
+    figure = _samples(tables, "queues", "queue", "messages", run, stages, points, "%{y:,.0f} messages")
+    if figure is not None:
+        figure.update_yaxes(title_text="messages waiting")
+    return figure
+
+
+def processor_time(tables: Tables, run: str, stages: Stages = Stages(), points: int = MAX_POINTS) -> go.Figure | None:
+    """Processor time that each process used, in cores."""
+    figure = _samples(tables, "costs", "process", "cpu_share", run, stages, points, "%{y:.2f} cores")
+    if figure is not None:
+        figure.update_yaxes(title_text="processor time (cores)")
+    return figure
+
+
+def _windows(tables: Tables, run: str) -> dict[tuple[str, str], list[Row]]:
+    tier = tier_of(tables, "windows", run)
+    rows = select(tables, "windows", run=run, tier=tier) if tier else []
+    groups = by_series(rows)
+    if len(groups) == 2 and any(operation == ALL for operation, _ in groups):  # it would say the same twice
+        groups = {series: rows for series, rows in groups.items() if series[0] != ALL}
+    return {series: sorted(rows, key=lambda row: row["second"]) for series, rows in groups.items()}
+
+
+class _Time:
+    """Seconds on the axis, or minutes when the run is long."""
+
+    def __init__(self, seconds: Iterable[float]) -> None:
+        self.last = max(seconds, default=0.0)
+        self._length = 60.0 if self.last > LONG_S else 1.0
+        self.title = f"time since the load began ({'min' if self._length > 1 else 's'})"
+
+    def of(self, seconds: float) -> float:
+        return round(seconds / self._length, 3)
+
+
+def _grouped(rows: list[Row], points: int) -> list[list[Row]]:
+    size = -(-len(rows) // points)
+    return [rows[first : first + size] for first in range(0, len(rows), max(1, size))]
+
+
+def _added_up(rows: list[Row]) -> Row:
+    """One window out of neighbours: counts and lengths add up, so its throughput is exact."""
+    seconds = sum(row["seconds"] for row in rows)
+    rate = sum(row["throughput_per_s"] * row["seconds"] for row in rows) / seconds if seconds else 0.0
+    return {"second": rows[0]["second"], "seconds": seconds, "throughput_per_s": rate}
+
+
+def _spread(rows: list[Row]) -> float:
+    lows = [row["p50_ms"] for row in rows if row["p50_ms"]]
+    highs = [row["p99_ms"] for row in rows if row["p99_ms"]]
+    return max(highs) / min(lows) if lows and highs else 1.0
+
+
+def _line(x: list[Any], y: list[Any], name: str, style: Look, hover: str) -> go.Scatter:
+    # Lines hide a single point; a marker shows it.
+    return go.Scatter(
+        x=x, y=y, name=plain(name), mode="lines" if len(x) > 1 else "markers",
+        line={"color": style.colour, "dash": style.dash, "width": style.width},
+        marker={"color": style.colour, "symbol": style.symbol, "size": 8},
+        hovertemplate=hover,
+    )  # fmt: skip
+
+
+def _add_bands(figure: go.Figure, rows: list[Row], unit: _Time, style: Look, panel: int) -> None:
+    x = [unit.of(row["second"] + row["seconds"] / 2) for row in rows]
+    line = {"color": style.colour, "width": 2}
+    columns = [[short(row[name]) for row in rows] for name in ("p50_ms", "p95_ms", "p99_ms")]
+    names = ("median", "p95", "p99")
+    fills = (None, *(style.colour + opacity for opacity, _ in BAND_LOOKS))
+    for values, name, fill in zip(columns, names, fills, strict=True):
+        figure.add_trace(
+            go.Scatter(
+                x=x, y=values, name=name, showlegend=False, hovertemplate="%{y:,.3~g} ms",
+                mode="lines" if len(x) > 1 else "markers",
+                line=line if fill is None else {"color": style.colour, "width": 0.5},
+                marker={"color": style.colour}, fill=None if fill is None else "tonexty", fillcolor=fill,
+            ),
+            row=panel, col=1,
+        )  # fmt: skip
+
+
+def _add_band_legend(figure: go.Figure) -> None:
+    """Entries for the bands in grey, as every panel has its own colour."""
+    figure.add_trace(_entry("median", line={"color": GREY, "width": 2}), row=1, col=1)
+    for opacity, name in BAND_LOOKS:
+        marker = {"color": GREY + opacity, "symbol": "square", "size": 13, "line": {"color": GREY, "width": 0.5}}
+        figure.add_trace(_entry(name, marker=marker), row=1, col=1)
+
+
+def _entry(name: str, **style: Any) -> go.Scatter:
+    """A legend entry without a line of its own."""
+    mode = "lines" if "line" in style else "markers"
+    return go.Scatter(x=[None], y=[None], name=name, mode=mode, hoverinfo="skip", **style)
+
+
+def _show_stages(figure: go.Figure, stages: Stages, unit: _Time, rows: int) -> None:
+    """Shade what does not count and mark where MSER-5 would begin."""
+    last = max(unit.last, stages.load_s or 0.0)
+    aside = []
+    if stages.window_from_s:
+        aside.append((0.0, stages.window_from_s))
+    if stages.window_to_s is not None and stages.window_to_s < last:
+        aside.append((stages.window_to_s, last))
+    where = {"row": "all", "col": 1} if rows > 1 else {}
+    for start, end in aside:
+        figure.add_vrect(
+            x0=unit.of(start), x1=unit.of(end), fillcolor=GREY + SHADE, line_width=0, layer="below", **where
+        )
+    if aside:
+        square = {"color": GREY + "44", "symbol": "square", "size": 13}
+        figure.add_trace(_entry("warm-up and cool-down, not counted", marker=square))
+    if stages.found_s is not None:
+        line = {"color": INK, "dash": "dot", "width": 1.5}
+        figure.add_vline(x=unit.of(stages.found_s), line=line, **where)
+        figure.add_trace(_entry(f"MSER-5: steady from {stages.found_s:.3g} s", line=line))
+    figure.update_xaxes(range=[0, unit.of(last)])
+    figure.update_xaxes(title_text=unit.title, **({"row": rows, "col": 1} if rows > 1 else {}))
+
+
+def _samples(
+    tables: Tables, table: str, key: str, value: str, run: str, stages: Stages, points: int, hover: str
+) -> go.Figure | None:
+    rows = sorted(select(tables, table, run=run), key=lambda row: row["second"])
+    rows = [row for row in rows if row[value] is not None]
+    if not rows:
+        return None
+    unit = _Time(row["second"] for row in rows)
+    figure = go.Figure()
+    for (name, drawn), style in zip(_longest(rows, key, value).items(), SEQUENCE, strict=False):
+        kept = [max(group, key=lambda row: row[value]) for group in _grouped(drawn, points)]
+        x, y = [unit.of(row["second"]) for row in kept], [short(row[value]) for row in kept]
+        figure.add_trace(_line(x, y, name, style, hover))
+    _show_stages(figure, stages, unit, rows=1)
+    figure.update_layout(hovermode="x unified", showlegend=True)
+    return finish(figure, 340)
+
+
+def _longest(rows: list[Row], key: str, value: str) -> dict[str, list[Row]]:
+    """The lines with the highest values; all others added up when there are too many for one figure."""
+    peaks: dict[str, float] = {}
+    for row in rows:
+        peaks[row[key]] = max(peaks.get(row[key], 0.0), row[value])
+    names = sorted(peaks, key=lambda name: (-peaks[name], name))
+    kept = names if len(names) <= MAX_LINES else names[: MAX_LINES - 1]
+    lines = {str(name): [row for row in rows if row[key] == name] for name in sorted(kept)}
+    others = [row for row in rows if row[key] not in kept]
+    if others:
+        sums: dict[float, float] = dict.fromkeys(distinct(others, "second"), 0.0)
+        for row in others:
+            sums[row["second"]] += row[value]
+        name = f"the other {len(names) - len(kept):,} together"
+        lines[name] = [{"second": second, value: total} for second, total in sums.items()]
+    return lines

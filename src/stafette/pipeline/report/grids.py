@@ -1,0 +1,110 @@
+"""The numbers behind the figures, as tables of text: right digits, units in the heads, numbers to the right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stafette.pipeline.figures.rows import Row
+from stafette.pipeline.figures.style import number
+
+MAX_ROWS = 120
+"""A page is for reading; all rows are in the CSV beside it."""
+
+HEADS = {
+    "throughput_per_s": "answers/s", "second": "from s", "seconds": "length s", "cpu_share": "cores",
+    "resident_bytes": "memory bytes", "limit_ms": "limit ms", "share": "share", "bin_ms": "bin from ms",
+    "mean_low_ms": "mean low ms (t, iid)", "mean_high_ms": "mean high ms (t, iid)",
+    "stddev_low_ms": "stddev low ms (χ², iid)", "stddev_high_ms": "stddev high ms (χ², iid)",
+    "batch_low_ms": "mean low ms (batch means)", "batch_high_ms": "mean high ms (batch means)",
+    "unexplained_ms": "network and rest ms", "variation_percent": "variation %", "p_value": "p", "ok": "holds",
+    "low": "95 % low", "high": "95 % high",
+}  # fmt: skip
+HIDDEN = frozenset({"run", "experiment"})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text, and whether it is a number."""
+
+    text: str
+    number: bool = False
+    below: str = ""
+    """A second, smaller line: an interval."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table for the page."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    numeric: Sequence[bool]
+    note: str = ""
+
+
+def grid(rows: Sequence[Row], csv: str, columns: Sequence[str] | None = None) -> Grid:
+    """Rows of a result table; columns without any value are left out."""
+    names = [n for n in (columns or (rows[0] if rows else ())) if n not in HIDDEN or columns]
+    names = [name for name in names if any(row.get(name) is not None for row in rows)]
+    shown = rows[:MAX_ROWS]
+    body = [[cell(row.get(name)) for name in names] for row in shown]
+    numeric = [all(cells[i].number or cells[i].text == "–" for cells in body) for i in range(len(names))]
+    whole = f"All {len(rows):,} rows" if len(rows) > len(shown) else "The same"
+    note = f"{'The first ' + str(MAX_ROWS) + ' rows. ' if len(rows) > len(shown) else ''}{whole}, unrounded: csv/{csv}.csv"
+    return Grid([head(name) for name in names], body, numeric, note)
+
+
+def made(heads: Sequence[str], body: Sequence[Sequence[Cell]], note: str = "") -> Grid:
+    """A table that is put together for the page."""
+    numeric = [bool(body) and all(row[i].number or row[i].text == "–" for row in body) for i in range(len(heads))]
+    return Grid(heads, body, numeric, note)
+
+
+def head(name: str) -> str:
+    """The head of a column."""
+    if name in HEADS:
+        return HEADS[name]
+    words = name.removesuffix("_ms").removesuffix("_s")
+    unit = name[len(words) + 1 :]
+    words = words.replace("p2_5", "p2.5").replace("p97_5", "p97.5").replace("p99_9", "p99.9").replace("_", " ")
+    return f"{words} {unit}".strip()
+
+
+def cell(value: Any) -> Cell:
+    """A value as it is shown."""
+    if value is None:
+        return Cell("–")
+    if isinstance(value, bool):
+        return Cell("yes" if value else "no")
+    if isinstance(value, int | float):
+        return Cell(number(value), True)
+    if isinstance(value, Mapping | list | tuple):
+        return Cell(json.dumps(value, ensure_ascii=False, default=str))
+    return Cell(str(value))
+
+
+def with_interval(value: float | None, low: float | None, high: float | None) -> Cell:
+    """A value with its interval below it."""
+    if low is None or high is None:
+        return Cell(number(value), True)
+    return Cell(number(value), True, f"{number(low)} to {number(high)}")
+
+
+def pairs(things: Mapping[str, Any], heads: tuple[str, str] = ("", "")) -> Grid:
+    """Names with values, nested ones with dotted names."""
+    flat = list(flattened(things))
+    return Grid(heads, [[Cell(name), cell(value)] for name, value in flat], [False, False])
+
+
+def flattened(things: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
+    """A nest of settings as a list."""
+    flat: list[tuple[str, Any]] = []
+    for name, value in things.items():
+        if isinstance(value, Mapping) and value:
+            flat += flattened(value, f"{before}{name}.")
+        else:
+            flat.append((f"{before}{name}", value))
+    return flat

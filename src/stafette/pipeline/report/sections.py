@@ -1,0 +1,280 @@
+"""The body of the report: sections in the order in which a reader asks, each a few figures with the tables behind them.
+
+What cannot be shown is left out, with one sentence that says why.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import plotly.graph_objects as go
+
+from stafette.pipeline import figures
+from stafette.pipeline.figures.design import METRICS
+from stafette.pipeline.figures.over_time import MAX_POINTS
+from stafette.pipeline.figures.rows import Row, RunFacts, Tables, by_series, distinct, levels_of, select, tier_of
+from stafette.pipeline.figures.style import number
+from stafette.pipeline.report import captions
+from stafette.pipeline.report.grids import Cell, Grid, grid, made
+
+MAX_RUNS = 60
+"""So many runs are drawn one by one; a series has more points only when it is a machine that reads it."""
+POINTS_IN_ALL = 12_000
+EFFECT_METRICS = ("throughput", "mean_ms", "p99_ms")
+MAX_SIGN_FACTORS = 4
+"""Sixteen columns are what fits on a page."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with its title, its caption and the numbers behind it."""
+
+    title: str
+    caption: str
+    figure: go.Figure
+    grid: Grid
+    run: int | None = None
+    """The run's place, when there is one such figure per run."""
+
+
+@dataclass
+class Section:
+    """A part of the report."""
+
+    id: str
+    title: str
+    drawings: list[Drawing] = field(default_factory=list)
+    grids: list[tuple[str, Grid]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def per_run(self) -> bool:
+        """Whether the reader chooses a run."""
+        return len({drawing.run for drawing in self.drawings if drawing.run is not None}) > 1
+
+
+def sections(tables: Tables, runs: Sequence[RunFacts]) -> list[Section]:
+    """All figures, in order."""
+    drawn = list(runs[:MAX_RUNS])
+    parts = [
+        _over_time(tables, drawn),
+        _breakdown(tables, drawn, runs),
+        _distribution(tables, drawn),
+        _curves(tables),
+        _effects(tables),
+        _models(tables),
+        _resources(tables, drawn),
+        _checks(tables, runs),
+    ]
+    if len(runs) > MAX_RUNS:
+        parts[0].notes.append(f"Of {len(runs):,} runs the first {MAX_RUNS} are drawn; the tables have all.")
+    return parts
+
+
+def _over_time(tables: Tables, runs: Sequence[RunFacts]) -> Section:
+    section = Section("over-time", "Over time")
+    points = max(60, min(MAX_POINTS, POINTS_IN_ALL // max(1, len(runs))))
+    columns = ["second", "operation", "outcome", "throughput_per_s", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms"]
+    for place, run in enumerate(runs):
+        stages = run.stages(tables)
+        tier = tier_of(tables, "windows", run.run)
+        rows = select(tables, "windows", run=run.run, tier=tier) if tier else []
+        rows.sort(key=lambda row: (row["second"], row["operation"], row["outcome"]))
+        merged = f" {_merged(rows, points)}" if _merged(rows, points) else ""
+        _add(section, "Throughput over time", figures.throughput_over_time(tables, run.run, stages, points),
+             lambda run=run, stages=stages: f"{captions.throughput(tables, run.run)} {captions.stages(stages)}",
+             lambda rows=rows: grid(rows, "windows", columns[:4]), place)  # fmt: skip
+        _add(section, "Response time over time", figures.response_time_over_time(tables, run.run, stages, points),
+             lambda run=run, merged=merged: f"{captions.response_time(tables, run.run)}{merged}",
+             lambda rows=rows: grid(rows, "windows", [c for c in columns if c != "throughput_per_s"]), place)  # fmt: skip
+    return _or_why(section, "There are no windows of time: no request ended while the load ran.")
+
+
+def _merged(rows: Sequence[Row], points: int) -> str:
+    windows = len(distinct(rows, "second"))
+    if windows <= points:
+        return ""
+    return f"Of each {-(-windows // points)} neighbouring windows the one with the highest p99 is drawn."
+
+
+def _breakdown(tables: Tables, drawn: Sequence[RunFacts], runs: Sequence[RunFacts]) -> Section:
+    section = Section("breakdown", "Where the time goes")
+    for place, run in enumerate(drawn):
+        _add(section, "Response time along the request's way", figures.breakdown(tables, run.run),
+             lambda run=run: captions.breakdown(tables, run.run),
+             lambda run=run: grid(select(tables, "breakdown", run=run.run), "breakdown"), place)  # fmt: skip
+    for experiment in dict.fromkeys(run.experiment for run in runs):
+        mine = [run for run in runs if run.experiment == experiment]
+        rows = [row for run in mine for row in select(tables, "breakdown", run=run.run)]
+        for operation, outcome in list(by_series(rows))[:2]:
+            found = [row for row in rows if (row["operation"], row["outcome"]) == (operation, outcome)]
+            _add(section, f"{operation} at every point{_of(experiment, runs)}",
+                 figures.breakdown_by_point(tables, mine, operation, outcome),
+                 lambda o=operation, c=outcome: captions.breakdown_by_point(o, c),
+                 lambda found=found: grid(found, "breakdown", ["run", *(c for c in found[0] if c != "run")]))  # fmt: skip
+    return _or_why(section, "There is no breakdown: it takes the traces of both tiers, with phases.")
+
+
+def _distribution(tables: Tables, runs: Sequence[RunFacts]) -> Section:
+    section = Section("distribution", "Distribution")
+    for place, run in enumerate(runs):
+        _add(section, "Distribution of the response time", figures.distribution(tables, run.run),
+             lambda run=run: captions.distribution(tables, run.run),
+             lambda run=run: grid(select(tables, "distribution", run=run.run), "distribution"), place)  # fmt: skip
+        _add(section, "Answered within a limit", figures.share_below_limits(tables, run.run),
+             lambda run=run: captions.share_below_limits(tables, run.run),
+             lambda run=run: _limits(tables, run.run), place)  # fmt: skip
+    return _or_why(section, "There is no distribution: no request lies in the measured window.")
+
+
+def _limits(tables: Tables, run: str) -> Grid:
+    """A row per operation, a column per limit."""
+    rows = select(tables, "shares", run=run, tier=tier_of(tables, "shares", run))
+    limits = sorted({row["limit_ms"] for row in rows})
+    body = []
+    for series, group in by_series(rows).items():
+        found = {row["limit_ms"]: row["share"] for row in group}
+        cells = [Cell(_share(found.get(limit)), True) for limit in limits]
+        body.append([Cell(figures.rows.series_name(*series)), *cells])
+    heads = ["% within", *(f"{number(limit)} ms" for limit in limits)]
+    return made(heads, body, "The same, unrounded: csv/shares.csv")
+
+
+def _share(share: float | None) -> str:
+    if share is None:
+        return "–"
+    return "> 99.99" if 0.9999 < share < 1 else f"{100 * share:.2f}"
+
+
+def _curves(tables: Tables) -> Section:
+    section = Section("curves", "Against a factor")
+    rows = select(tables, "curves")
+    several = len(distinct(rows, "experiment")) > 1
+    for experiment, factor in dict.fromkeys((row["experiment"], row["factor"]) for row in rows):
+        mine = [row for row in rows if (row["experiment"], row["factor"]) == (experiment, factor)]
+        title = f"Throughput and response time against {factor}{f', {experiment}' if several else ''}"
+        _add(section, title, figures.scaling_curve(tables, experiment, factor),
+             lambda e=experiment, f=factor: captions.scaling_curve(tables, e, f),
+             lambda mine=mine: grid(mine, "curves"))  # fmt: skip
+    return _or_why(section, "There are no curves: they take runs at two levels of a factor or more.")
+
+
+def _effects(tables: Tables) -> Section:
+    section = Section("effects", "Effects")
+    rows = select(tables, "effects")
+    several = len(distinct(rows, "experiment")) > 1
+    for experiment in distinct(rows, "experiment"):
+        of = f", {experiment}" if several else ""
+        for metric in (metric for metric in EFFECT_METRICS if any(row["metric"] == metric for row in rows)):
+            name = METRICS[metric]
+            mine = select(tables, "effects", experiment=experiment, metric=metric)
+            behind = ["effect", "value", "low", "high", "variation_percent"]
+            _add(section, f"Effects on {name}{of}", figures.effects(tables, experiment, metric),
+                 lambda e=experiment, m=metric: captions.effects(tables, e, m),
+                 lambda mine=mine: grid(mine, "effects", behind[:4]))  # fmt: skip
+            _add(section, f"Share of the variation of {name}{of}", figures.variation(tables, experiment, metric),
+                 lambda e=experiment, m=metric: captions.variation(tables, e, m),
+                 lambda mine=mine: grid(mine, "effects", ["effect", "variation_percent"]))  # fmt: skip
+            signs = sign_table(tables, experiment, metric)
+            if signs is not None:
+                section.grids.append((f"Sign table: {name}{of}", signs))
+    return _or_why(section, "There are no effects: they take a 2k design, every factor at two levels.")
+
+
+def sign_table(tables: Tables, experiment: str, metric: str) -> Grid | None:
+    """Every point as a row of signs with its response; the last line has the effects, a column's sum over 2k."""
+    points = select(tables, "points", experiment=experiment, metric=metric)
+    levels = [levels_of(row) for row in points]
+    factors = [name for name in (levels[0] if levels else {}) if len({str(level.get(name)) for level in levels}) == 2]
+    if not factors or len(points) != 2 ** len(factors):
+        return None
+    low = {name: min((level[name] for level in levels), key=_order) for name in factors}
+    widest = len(factors) if len(factors) <= MAX_SIGN_FACTORS else 1
+    columns = [c for size in range(1, widest + 1) for c in itertools.combinations(factors, size)]
+    signs = [{name: -1 if level[name] == low[name] else 1 for name in factors} for level in levels]
+    order = sorted(range(len(points)), key=lambda place: [signs[place][name] for name in reversed(factors)])
+    body, sums = [], dict.fromkeys(columns, 0.0)
+    for place in order:
+        products = {column: math.prod(signs[place][name] for name in column) for column in columns}
+        for column, product in products.items():
+            sums[column] += product * points[place]["mean"]
+        cells = [Cell("+1" if product > 0 else "−1", True) for product in products.values()]
+        body.append([Cell("+1", True), *cells, Cell(number(points[place]["mean"]), True), Cell(_words(levels[place]))])
+    total = sum(row["mean"] for row in points)
+    effects = [Cell(number(sums[column] / len(points)), True) for column in columns]
+    body.append([Cell(number(total / len(points)), True), *effects, Cell("–"), Cell("effects: sum of sign × response / 2k")])
+    heads = ["I", *(":".join(column) for column in columns), "response", "point"]
+    told = "; ".join(f"{name}: −1 is {low[name]}" for name in factors)
+    return made(heads, body, f"{told}. The same points: csv/points.csv")
+
+
+def _order(level: Any) -> tuple[int, float, str]:
+    is_number = isinstance(level, int | float)
+    return (0, float(level), "") if is_number else (1, 0.0, str(level))
+
+
+def _words(levels: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {level}" for name, level in levels.items())
+
+
+def _models(tables: Tables) -> Section:
+    section = Section("models", "Predicted and measured")
+    rows = select(tables, "models")
+    for experiment in distinct(rows, "experiment"):
+        mine = [row for row in rows if row["experiment"] == experiment]
+        several = len(distinct(rows, "experiment")) > 1
+        _add(section, f"Models beside measurements{f', {experiment}' if several else ''}",
+             figures.predicted_and_measured(tables, experiment),
+             lambda e=experiment: captions.predicted_and_measured(tables, e),
+             lambda mine=mine: grid(mine, "models"))  # fmt: skip
+    return _or_why(section, "There are no models: they take closed loops at two numbers of clients or more.")
+
+
+def _resources(tables: Tables, runs: Sequence[RunFacts]) -> Section:
+    section = Section("resources", "Queues and processor time")
+    for place, run in enumerate(runs):
+        stages = run.stages(tables)
+        _add(section, "Queue lengths", figures.queue_lengths(tables, run.run, stages),
+             lambda run=run: captions.queue_lengths(tables, run.run),
+             lambda run=run: grid(select(tables, "queues", run=run.run), "queues"), place)  # fmt: skip
+        _add(section, "Processor time", figures.processor_time(tables, run.run, stages),
+             lambda run=run: captions.processor_time(tables, run.run),
+             lambda run=run: grid(select(tables, "costs", run=run.run), "costs"), place)  # fmt: skip
+    return _or_why(section, "There are no samples of queues and processes: only a run of the laboratory has them.")
+
+
+def _checks(tables: Tables, runs: Sequence[RunFacts]) -> Section:
+    section = Section("checks", "Checks and laws")
+    titles = {run.run: run.title for run in runs}
+    told = [{"run": run.title, **check} for run in runs for check in run.more.get("checks") or []]
+    if told:
+        section.grids.append(("Checks of the laboratory", grid(told, "checks", ["run", "name", "ok", "sentence"])))
+    for name, title in (("laws", "Operational laws"), ("warm_up", "Warm-up"), ("stationarity", "Stationarity"),
+                        ("joins", "Requests seen in both tiers")):  # fmt: skip
+        rows = [{**row, "run": titles.get(row["run"], row["run"])} for row in select(tables, name)]
+        if rows:
+            section.grids.append((title, grid(rows, name, list(rows[0]))))
+    return _or_why(section, "No law could be checked: the source does not say how many clients there were.")
+
+
+def _of(experiment: str, runs: Sequence[RunFacts]) -> str:
+    return f", {experiment}" if len({run.experiment for run in runs}) > 1 else ""
+
+
+def _add(
+    section: Section, title: str, figure: go.Figure | None, caption: Callable[[], str], behind: Callable[[], Grid],
+    run: int | None = None,
+) -> None:  # fmt: skip
+    """Captions and tables are made only for figures that exist."""
+    if figure is not None:
+        section.drawings.append(Drawing(title, caption(), figure, behind(), run))
+
+
+def _or_why(section: Section, why: str) -> Section:
+    if not section.drawings and not section.grids:
+        section.notes.append(why)
+    return section
