@@ -9,6 +9,7 @@ import typer
 import stafette
 from stafette.cli import broker, db, db_bench, lab, up  # noqa: F401  (db_bench adds itself to db)
 from stafette.cli.bench import bench
+from stafette.cli.factorial import factorial
 
 app = typer.Typer(
     name="stafette",
@@ -25,6 +26,7 @@ app.add_typer(db.app, name="db")
 app.add_typer(broker.app, name="broker")
 app.command()(bench)
 app.add_typer(lab.app, name="lab")
+app.command()(factorial)
 
 
 def _show_version(wanted: bool) -> None:

@@ -13,7 +13,7 @@ from stafette.cli.output import figure, say, show_json, show_lines, show_table
 from stafette.errors import InvalidRequest
 from stafette.lab.compare import Difference, RunFigures, compare, differing_settings
 from stafette.lab.series import Series
-from stafette.lab.statistics import LEVEL
+from stafette.statistics.intervals import LEVEL
 
 
 def compared(a: Series, b: Series, *, as_json: bool) -> None:

@@ -17,8 +17,8 @@ from stafette.errors import InvalidRequest
 from stafette.lab import archive, series
 from stafette.lab.records import RunRecord
 from stafette.lab.series import Series
-from stafette.lab.statistics import LEVEL, interval
 from stafette.lab.verdict import Check
+from stafette.statistics.intervals import LEVEL, interval
 
 SHOWN = {"throughput": "throughput", "mean_ms": "mean ms", "p99_ms": "p99 ms"}
 """The metrics of each point, and their headings."""

@@ -13,12 +13,15 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from stafette.client import aio
 from stafette.client.lease import Lease as AsyncLease
 from stafette.errors import InvalidRequest
 from stafette.model import Message, Mode, Order
+
+if TYPE_CHECKING:
+    from stafette.trace import Trace
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -78,10 +81,22 @@ def _twin(
     return call
 
 
-def connect(url: str, *, name: str, mode: Mode = "full", secret: str | None = None, timeout: float = 30.0) -> Client:
-    """Connect to one of the brokers in the URL and say hello as `name`; it is registered the first time."""
+def connect(
+    url: str,
+    *,
+    name: str,
+    mode: Mode = "full",
+    secret: str | None = None,
+    timeout: float = 30.0,
+    trace: Trace | None = None,
+) -> Client:
+    """Connect to one of the brokers in the URL and say hello as `name`; it is registered the first time.
+
+    Every request is recorded in the trace, if one is given.
+    """
     loop = _background.loop()
-    return Client(_wait_for(aio.connect(url, name=name, mode=mode, secret=secret, timeout=timeout), loop), loop)
+    connecting = aio.connect(url, name=name, mode=mode, secret=secret, timeout=timeout, trace=trace)
+    return Client(_wait_for(connecting, loop), loop)
 
 
 class Client:

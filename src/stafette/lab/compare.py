@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from stafette.lab.statistics import LEVEL, Estimate, difference_interval, ratio_interval
+from stafette.statistics.intervals import LEVEL, Estimate, difference_interval, ratio_interval
 
 Scalar = bool | int | float | str
 

@@ -26,7 +26,7 @@ from stafette.errors import InvalidRequest, StafetteError
 from stafette.lab import design, records
 from stafette.lab.experiment import Experiment, fingerprint
 from stafette.lab.records import Planned, RunRecord, SeriesRecord
-from stafette.lab.statistics import precise_enough
+from stafette.statistics.intervals import precise_enough
 
 SERIES_FILE = "series.json"
 RUN_FILE = "run.json"

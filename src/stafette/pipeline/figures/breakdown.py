@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from stafette.pipeline.figures.rows import Row, RunFacts, Tables, by_series, select, series_name
-from stafette.pipeline.figures.style import PAPER, PHASES, Phase, finish, number, plain, short
+from stafette.pipeline.figures.style import PAPER, PHASES, Phase, finish, name_rows, number, plain, short, start
 
 MAX_BARS = 24
 
@@ -50,12 +50,12 @@ PHASE_COLUMNS = frozenset(column for phase in PHASES for column in phase.columns
 
 
 def _bars(rows: dict[str, Row], title: str) -> go.Figure | None:
-    rows = {plain(name, 28): row for name, row in list(rows.items())[:MAX_BARS]}
+    rows = dict(list(rows.items())[:MAX_BARS])
     if not rows:
         return None
-    names = list(rows)
-    totals = [0.0] * len(names)
-    figure = go.Figure()
+    places = list(range(len(rows)))
+    totals = [0.0] * len(rows)
+    figure = start()
     for phase in PHASES:
         lengths = [part(row, phase) for row in rows.values()]
         if not any(lengths):
@@ -65,21 +65,21 @@ def _bars(rows: dict[str, Row], title: str) -> go.Figure | None:
         totals = [total + length for total, length in zip(totals, drawn, strict=True)]
         figure.add_trace(
             go.Bar(
-                y=names, x=[short(length) for length in drawn], name=phase.label, orientation="h",
+                y=places, x=[short(length) for length in drawn], name=phase.label, orientation="h",
                 marker={
                     "color": phase.colour, "line": {"color": PAPER, "width": 1},
-                    "pattern": {"shape": phase.pattern, "size": 5, "solidity": 0.25, "fgcolor": PAPER},
+                    "pattern": {"shape": phase.pattern, "size": 5, "solidity": 0.3, "fgcolor": PAPER, "fillmode": "overlay"},
                 },
                 hovertemplate="%{x:,.3~g} ms",
             )
         )  # fmt: skip
     figure.add_trace(
         go.Scatter(
-            y=names, x=totals, mode="text", text=[f" {number(total)}" for total in totals], textposition="middle right",
+            y=places, x=totals, mode="text", text=[f" {number(total)}" for total in totals], textposition="middle right",
             showlegend=False, hoverinfo="skip", cliponaxis=False,
         )
     )  # fmt: skip
     figure.update_layout(barmode="stack", legend_traceorder="normal", hovermode="y unified")
     figure.update_xaxes(title_text=title, range=[0, max(totals) * 1.08 or 1], showgrid=True)
-    figure.update_yaxes(autorange="reversed", ticklen=0, rangemode=None)
-    return finish(figure, 170 + 38 * len(names))
+    name_rows(figure, list(rows))
+    return finish(figure, 170 + 38 * len(rows))

@@ -13,6 +13,7 @@ from stafette.pipeline.figures.style import (
     GREY,
     INK,
     OCHRE,
+    PAPER,
     PURPLE,
     SEQUENCE,
     SHADE,
@@ -20,6 +21,7 @@ from stafette.pipeline.figures.style import (
     Look,
     error_bars,
     finish,
+    name_rows,
     number,
     plain,
     short,
@@ -92,7 +94,7 @@ def effects(tables: Tables, experiment: str, metric: str) -> go.Figure | None:
     sure = [not spans_zero(row) for row in rows]
     figure = go.Figure(
         go.Scatter(
-            x=[short(value) for value in values], y=[plain(row["effect"], 28) for row in rows], mode="markers",
+            x=[short(value) for value in values], y=list(range(len(rows))), mode="markers",
             marker={"color": BLUE, "size": 10, "symbol": ["circle" if known else "circle-open" for known in sure],
                     "line": {"width": 2, "color": BLUE}},
             error_x=bars, hovertemplate="%{x:,.3~g}", showlegend=False,
@@ -100,7 +102,7 @@ def effects(tables: Tables, experiment: str, metric: str) -> go.Figure | None:
     )  # fmt: skip
     figure.add_vline(x=0, line={"color": INK, "width": 1})
     figure.update_xaxes(title_text=f"effect on {METRICS.get(metric, plain(metric))}", rangemode="normal")
-    figure.update_yaxes(autorange="reversed", ticklen=0, rangemode=None)
+    name_rows(figure, [row["effect"] for row in rows])
     return finish(figure, 110 + 28 * len(rows))
 
 
@@ -118,15 +120,16 @@ def variation(tables: Tables, experiment: str, metric: str) -> go.Figure | None:
     shares = [row["variation_percent"] for row in rows]
     figure = go.Figure(
         go.Bar(
-            x=[short(share) for share in shares], y=[plain(row["effect"], 28) for row in rows], orientation="h",
+            x=[short(share) for share in shares], y=list(range(len(rows))), orientation="h",
             marker={"color": [GREY if chance else BLUE for chance in by_chance],
-                    "pattern": {"shape": ["/" if chance else "" for chance in by_chance], "size": 6}},
+                    "pattern": {"shape": ["/" if chance else "" for chance in by_chance], "size": 6,
+                                "fillmode": "overlay", "fgcolor": PAPER}},
             text=[f"{share:.1f} %" for share in shares], textposition="outside", cliponaxis=False,
             hovertemplate="%{x:.3~g} %", showlegend=False,
         )
     )  # fmt: skip
     figure.update_xaxes(title_text="share of the variation (%)", range=[0, min(112, max(shares) * 1.18 + 1)])
-    figure.update_yaxes(autorange="reversed", ticklen=0, rangemode=None)
+    name_rows(figure, [row["effect"] for row in rows])
     return finish(figure, 110 + 28 * len(rows))
 
 

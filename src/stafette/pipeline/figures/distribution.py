@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from stafette.pipeline.figures.rows import ALL, Row, Tables, by_series, select, series_name, tier_of
-from stafette.pipeline.figures.style import MUTED, Look, finish, look, number, plain, short
+from stafette.pipeline.figures.style import MUTED, Look, finish, look, number, plain, short, start
 
 MAX_SERIES = 6
 GUIDES = (50, 95, 99)
@@ -43,7 +43,7 @@ def distribution(tables: Tables, run: str) -> go.Figure | None:
     figure.update_xaxes(type="log", dtick="D2")
     figure.update_xaxes(title_text="response time (ms, log)", row=2, col=1)
     figure.update_yaxes(title_text="% of requests per bin", row=1, col=1)
-    figure.update_yaxes(title_text="% answered within", tickvals=[0, 25, *GUIDES], range=[0, 103], row=2, col=1)
+    figure.update_yaxes(title_text="% answered within", tickvals=[0, 25, 50, 75, 95], range=[0, 103], row=2, col=1)
     figure.update_layout(hovermode="x unified")
     return finish(figure, 520)
 
@@ -55,7 +55,7 @@ def share_below_limits(tables: Tables, run: str) -> go.Figure | None:
     groups = dict(list(by_series(rows).items())[: MAX_SERIES + 1])
     if not groups:
         return None
-    figure = go.Figure()
+    figure = start()
     limits = sorted({row["limit_ms"] for row in rows})
     for (operation, outcome), group in groups.items():
         found = {row["limit_ms"]: row["share"] for row in group}

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from stafette.pipeline.figures.rows import ALL, Row, Stages, Tables, by_series, distinct, select, series_name, tier_of
-from stafette.pipeline.figures.style import GREY, INK, SEQUENCE, SHADE, Look, finish, look, plain, short
+from stafette.pipeline.figures.style import GREY, INK, SEQUENCE, SHADE, Look, finish, look, plain, short, start
 
 MAX_POINTS = 600
 """More windows than this on one line are put together: nobody sees more, and the file stays small."""
@@ -35,7 +35,7 @@ def throughput_over_time(
     if not groups:
         return None
     unit = _Time(row["second"] + row["seconds"] for rows in groups.values() for row in rows)
-    figure = go.Figure()
+    figure = start()
     for (operation, outcome), rows in groups.items():
         drawn = [_added_up(group) for group in _grouped(rows, points)]
         figure.add_trace(
@@ -184,20 +184,28 @@ def _show_stages(figure: go.Figure, stages: Stages, unit: _Time, rows: int) -> N
         aside.append((0.0, stages.window_from_s))
     if stages.window_to_s is not None and stages.window_to_s < last:
         aside.append((stages.window_to_s, last))
-    where = {"row": "all", "col": 1} if rows > 1 else {}
-    for start, end in aside:
-        figure.add_vrect(
-            x0=unit.of(start), x1=unit.of(end), fillcolor=GREY + SHADE, line_width=0, layer="below", **where
-        )
+    shapes = [
+        _across(panel, unit.of(begin), unit.of(end), type="rect", fillcolor=GREY + SHADE, line={"width": 0}, layer="below")
+        for panel in range(1, rows + 1)
+        for begin, end in aside
+    ]
     if aside:
         square = {"color": GREY + "44", "symbol": "square", "size": 13}
         figure.add_trace(_entry("warm-up and cool-down, not counted", marker=square))
     if stages.found_s is not None:
         line = {"color": INK, "dash": "dot", "width": 1.5}
-        figure.add_vline(x=unit.of(stages.found_s), line=line, **where)
+        x = unit.of(stages.found_s)
+        shapes += [_across(panel, x, x, type="line", line=line) for panel in range(1, rows + 1)]
         figure.add_trace(_entry(f"MSER-5: steady from {stages.found_s:.3g} s", line=line))
+    figure.layout.shapes = shapes
     figure.update_xaxes(range=[0, unit.of(last)])
     figure.update_xaxes(title_text=unit.title, **({"row": rows, "col": 1} if rows > 1 else {}))
+
+
+def _across(panel: int, start: float, end: float, **style: Any) -> dict[str, Any]:
+    """A shape over the whole height of a panel."""
+    axis = "" if panel == 1 else str(panel)
+    return {"xref": f"x{axis}", "yref": f"y{axis} domain", "x0": start, "x1": end, "y0": 0, "y1": 1, **style}
 
 
 def _samples(
@@ -208,7 +216,7 @@ def _samples(
     if not rows:
         return None
     unit = _Time(row["second"] for row in rows)
-    figure = go.Figure()
+    figure = start()
     for (name, drawn), style in zip(_longest(rows, key, value).items(), SEQUENCE, strict=False):
         kept = [max(group, key=lambda row: row[value]) for group in _grouped(drawn, points)]
         x, y = [unit.of(row["second"]) for row in kept], [short(row[value]) for row in kept]

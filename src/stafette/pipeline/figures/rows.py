@@ -20,6 +20,8 @@ Series = tuple[str, str]
 
 ALL = "all"
 ANSWERED = "answered"
+ORDER = ("send", "receive", "peek", "lease", "ack", "echo", "waiting_queues")
+"""Operations whose order is the same wherever counts do not decide."""
 PLAIN_OUTCOMES = frozenset({"ok", ANSWERED, ""})
 """Outcomes that need no mention beside the operation."""
 
@@ -60,7 +62,12 @@ def by_series(rows: Iterable[Row]) -> dict[Series, list[Row]]:
     for row in rows:
         groups.setdefault((row["operation"], row["outcome"]), []).append(row)
     weights = {series: sum(row.get("count") or 0 for row in group) for series, group in groups.items()}
-    return {series: groups[series] for series in sorted(groups, key=lambda s: (s[0] == ALL, -weights[s], s))}
+
+    def place(series: Series) -> tuple[bool, int, int, Series]:
+        rank = ORDER.index(series[0]) if series[0] in ORDER else len(ORDER)
+        return series[0] == ALL, -weights[series], rank, series
+
+    return {series: groups[series] for series in sorted(groups, key=place)}
 
 
 def levels_of(row: Row, column: str = "levels") -> dict[str, Any]:

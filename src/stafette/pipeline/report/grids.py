@@ -45,15 +45,16 @@ class Grid:
     note: str = ""
 
 
-def grid(rows: Sequence[Row], csv: str, columns: Sequence[str] | None = None) -> Grid:
+def grid(rows: Sequence[Row], csv: str, columns: Sequence[str] | None = None, most: int = MAX_ROWS) -> Grid:
     """Rows of a result table; columns without any value are left out."""
     names = [n for n in (columns or (rows[0] if rows else ())) if n not in HIDDEN or columns]
     names = [name for name in names if any(row.get(name) is not None for row in rows)]
-    shown = rows[:MAX_ROWS]
+    shown = rows[:most]
     body = [[cell(row.get(name)) for name in names] for row in shown]
     numeric = [all(cells[i].number or cells[i].text == "–" for cells in body) for i in range(len(names))]
-    whole = f"All {len(rows):,} rows" if len(rows) > len(shown) else "The same"
-    note = f"{'The first ' + str(MAX_ROWS) + ' rows. ' if len(rows) > len(shown) else ''}{whole}, unrounded: csv/{csv}.csv"
+    note = f"The same, unrounded: csv/{csv}.csv"
+    if len(rows) > len(shown):
+        note = f"The first {len(shown)} of {len(rows):,} rows. All, unrounded: csv/{csv}.csv"
     return Grid([head(name) for name in names], body, numeric, note)
 
 

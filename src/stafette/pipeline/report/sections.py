@@ -19,11 +19,12 @@ from stafette.pipeline.figures.over_time import MAX_POINTS
 from stafette.pipeline.figures.rows import Row, RunFacts, Tables, by_series, distinct, levels_of, select, tier_of
 from stafette.pipeline.figures.style import number
 from stafette.pipeline.report import captions
-from stafette.pipeline.report.grids import Cell, Grid, grid, made
+from stafette.pipeline.report.grids import MAX_ROWS, Cell, Grid, grid, made
 
 MAX_RUNS = 60
 """So many runs are drawn one by one; a series has more points only when it is a machine that reads it."""
-POINTS_IN_ALL = 12_000
+POINTS_IN_ALL, ROWS_IN_ALL = 12_000, 1_800
+"""Of all runs together, on one line and in one table: what keeps the file small."""
 EFFECT_METRICS = ("throughput", "mean_ms", "p99_ms")
 MAX_SIGN_FACTORS = 4
 """Sixteen columns are what fits on a page."""
@@ -39,6 +40,8 @@ class Drawing:
     grid: Grid
     run: int | None = None
     """The run's place, when there is one such figure per run."""
+    half: bool = False
+    """Whether it stands beside another one where there is room."""
 
 
 @dataclass
@@ -52,30 +55,37 @@ class Section:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def empty(self) -> bool:
+        """Whether it has only a reason to give."""
+        return not self.drawings and not self.grids
+
+    @property
     def per_run(self) -> bool:
         """Whether the reader chooses a run."""
         return len({drawing.run for drawing in self.drawings if drawing.run is not None}) > 1
 
 
 def sections(tables: Tables, runs: Sequence[RunFacts]) -> list[Section]:
-    """All figures, in order."""
+    """All that can be shown, in order; at the end, why other things are not there."""
     drawn = list(runs[:MAX_RUNS])
+    most = max(20, min(MAX_ROWS, ROWS_IN_ALL // max(1, len(drawn))))
     parts = [
-        _over_time(tables, drawn),
+        _over_time(tables, drawn, most),
         _breakdown(tables, drawn, runs),
-        _distribution(tables, drawn),
+        _distribution(tables, drawn, most),
         _curves(tables),
         _effects(tables),
         _models(tables),
-        _resources(tables, drawn),
+        _resources(tables, drawn, most),
         _checks(tables, runs),
     ]
     if len(runs) > MAX_RUNS:
         parts[0].notes.append(f"Of {len(runs):,} runs the first {MAX_RUNS} are drawn; the tables have all.")
-    return parts
+    left_out = Section("left-out", "Not in this report", notes=[n for part in parts if part.empty for n in part.notes])
+    return [part for part in parts if not part.empty] + ([left_out] if left_out.notes else [])
 
 
-def _over_time(tables: Tables, runs: Sequence[RunFacts]) -> Section:
+def _over_time(tables: Tables, runs: Sequence[RunFacts], most: int) -> Section:
     section = Section("over-time", "Over time")
     points = max(60, min(MAX_POINTS, POINTS_IN_ALL // max(1, len(runs))))
     columns = ["second", "operation", "outcome", "throughput_per_s", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms"]
@@ -87,10 +97,10 @@ def _over_time(tables: Tables, runs: Sequence[RunFacts]) -> Section:
         merged = f" {_merged(rows, points)}" if _merged(rows, points) else ""
         _add(section, "Throughput over time", figures.throughput_over_time(tables, run.run, stages, points),
              lambda run=run, stages=stages: f"{captions.throughput(tables, run.run)} {captions.stages(stages)}",
-             lambda rows=rows: grid(rows, "windows", columns[:4]), place)  # fmt: skip
+             lambda rows=rows: grid(rows, "windows", columns[:4], most), place)  # fmt: skip
         _add(section, "Response time over time", figures.response_time_over_time(tables, run.run, stages, points),
              lambda run=run, merged=merged: f"{captions.response_time(tables, run.run)}{merged}",
-             lambda rows=rows: grid(rows, "windows", [c for c in columns if c != "throughput_per_s"]), place)  # fmt: skip
+             lambda rows=rows: grid(rows, "windows", [c for c in columns if c != "throughput_per_s"], most), place)  # fmt: skip
     return _or_why(section, "There are no windows of time: no request ended while the load ran.")
 
 
@@ -119,12 +129,12 @@ def _breakdown(tables: Tables, drawn: Sequence[RunFacts], runs: Sequence[RunFact
     return _or_why(section, "There is no breakdown: it takes the traces of both tiers, with phases.")
 
 
-def _distribution(tables: Tables, runs: Sequence[RunFacts]) -> Section:
+def _distribution(tables: Tables, runs: Sequence[RunFacts], most: int) -> Section:
     section = Section("distribution", "Distribution")
     for place, run in enumerate(runs):
         _add(section, "Distribution of the response time", figures.distribution(tables, run.run),
              lambda run=run: captions.distribution(tables, run.run),
-             lambda run=run: grid(select(tables, "distribution", run=run.run), "distribution"), place)  # fmt: skip
+             lambda run=run: grid(select(tables, "distribution", run=run.run), "distribution", most=most), place)  # fmt: skip
         _add(section, "Answered within a limit", figures.share_below_limits(tables, run.run),
              lambda run=run: captions.share_below_limits(tables, run.run),
              lambda run=run: _limits(tables, run.run), place)  # fmt: skip
@@ -175,10 +185,10 @@ def _effects(tables: Tables) -> Section:
             behind = ["effect", "value", "low", "high", "variation_percent"]
             _add(section, f"Effects on {name}{of}", figures.effects(tables, experiment, metric),
                  lambda e=experiment, m=metric: captions.effects(tables, e, m),
-                 lambda mine=mine: grid(mine, "effects", behind[:4]))  # fmt: skip
+                 lambda mine=mine: grid(mine, "effects", behind[:4]), half=True)  # fmt: skip
             _add(section, f"Share of the variation of {name}{of}", figures.variation(tables, experiment, metric),
                  lambda e=experiment, m=metric: captions.variation(tables, e, m),
-                 lambda mine=mine: grid(mine, "effects", ["effect", "variation_percent"]))  # fmt: skip
+                 lambda mine=mine: grid(mine, "effects", ["effect", "variation_percent"]), half=True)  # fmt: skip
             signs = sign_table(tables, experiment, metric)
             if signs is not None:
                 section.grids.append((f"Sign table: {name}{of}", signs))
@@ -234,16 +244,16 @@ def _models(tables: Tables) -> Section:
     return _or_why(section, "There are no models: they take closed loops at two numbers of clients or more.")
 
 
-def _resources(tables: Tables, runs: Sequence[RunFacts]) -> Section:
+def _resources(tables: Tables, runs: Sequence[RunFacts], most: int) -> Section:
     section = Section("resources", "Queues and processor time")
     for place, run in enumerate(runs):
         stages = run.stages(tables)
         _add(section, "Queue lengths", figures.queue_lengths(tables, run.run, stages),
              lambda run=run: captions.queue_lengths(tables, run.run),
-             lambda run=run: grid(select(tables, "queues", run=run.run), "queues"), place)  # fmt: skip
+             lambda run=run: grid(select(tables, "queues", run=run.run), "queues", most=most), place)  # fmt: skip
         _add(section, "Processor time", figures.processor_time(tables, run.run, stages),
              lambda run=run: captions.processor_time(tables, run.run),
-             lambda run=run: grid(select(tables, "costs", run=run.run), "costs"), place)  # fmt: skip
+             lambda run=run: grid(select(tables, "costs", run=run.run), "costs", most=most), place)  # fmt: skip
     return _or_why(section, "There are no samples of queues and processes: only a run of the laboratory has them.")
 
 
@@ -267,14 +277,14 @@ def _of(experiment: str, runs: Sequence[RunFacts]) -> str:
 
 def _add(
     section: Section, title: str, figure: go.Figure | None, caption: Callable[[], str], behind: Callable[[], Grid],
-    run: int | None = None,
+    run: int | None = None, *, half: bool = False,
 ) -> None:  # fmt: skip
     """Captions and tables are made only for figures that exist."""
     if figure is not None:
-        section.drawings.append(Drawing(title, caption(), figure, behind(), run))
+        section.drawings.append(Drawing(title, caption(), figure, behind(), run, half))
 
 
 def _or_why(section: Section, why: str) -> Section:
-    if not section.drawings and not section.grids:
+    if section.empty:
         section.notes.append(why)
     return section

@@ -17,7 +17,7 @@ from stafette.pipeline.sources import files
 
 
 def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """All lines of the files: file, split, place, text. Lines end in LF, CR LF or CR; a byte order mark is no part of them."""
+    """All lines of the files: file, split, place, text. They end in LF, CR LF or CR; a byte order mark is left out."""
     frame = spark.read.option("recursiveFileLookup", "true").text(files.escaped(paths))
     return frame.select(
         files.file().alias("file"),
