@@ -25,7 +25,7 @@ def make(file: Path, *, profile: str | None, runs: Path, new: bool, as_json: boo
     chosen = series.begin(runs, experiment.read(file, profile), file=file, profile=profile, new=new)
     planned = chosen.record.runs
     if archive.being_run(chosen):
-        pass  # the runner refuses it, in a sentence
+        say(f"series {chosen.name} has a runner, or had one until now; waiting for its end")
     elif any(run.folder for run in planned):
         done = sum(run.state == "done" for run in planned)
         say(f"continues {chosen.name}: {done} of {len(planned)} runs are done")

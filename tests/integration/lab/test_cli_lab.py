@@ -449,7 +449,11 @@ def test_a_series_under_way_is_left_alone_and_ctrl_c_ends_all_of_it(tmp_path: Pa
         waited_for(lambda: list(folder.glob("runs/*/logs/load-1.log")))  # brokers and database run
         assert lab_json(tmp_path, "ls")[0]["state"] == "running"
         assert_one_sentence(lab(tmp_path, "rm", "long", "--yes"), 1, "long-0001 is being run, and can be removed when")
-        assert_one_sentence(lab(tmp_path, "run", "long.toml"), 1, "long-0001 is being run by another process")
+        another = lab(tmp_path, "run", "long.toml")
+        assert another.returncode == 1
+        waiting, refused = another.stderr.splitlines()
+        assert "waiting for its end" in waiting
+        assert "long-0001 is being run by another process" in refused
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_SECONDS)
         assert not processes_of(folder)  # it has waited for them

@@ -73,7 +73,15 @@ def _windows(run: str, operation: str, outcome: str, rate: float, median: float,
 
 def _breakdown(run: str, operation: str, outcome: str, rate: float, median: float) -> dict[str, Any]:
     mean = median * math.exp(SIGMA**2 / 2)
-    shares = {"read": 0.04, "decode": 0.02, "queue": 0.22, "database": 0.38, "parked": 0.0, "encode": 0.03, "write": 0.03}
+    shares = {
+        "read": 0.04,
+        "decode": 0.02,
+        "queue": 0.22,
+        "database": 0.38,
+        "parked": 0.0,
+        "encode": 0.03,
+        "write": 0.03,
+    }
     own = {"client_queue_ms": 0.01 * mean, "client_encode_ms": 0.04 * mean, "client_read_ms": 0.06 * mean}
     phases = {f"{name}_ms": share * mean for name, share in shares.items()}
     rest = mean - sum(phases.values()) - sum(own.values())
@@ -135,7 +143,7 @@ def one_run(
          "sentence": "the broker used 0.71 of a core, its service times add up to 0.70"},
     ]  # fmt: skip
     rows["warm_up"] = [{"run": run, "given_s": float(WARM_UP), "found_s": FOUND,
-                        "sentence": "MSER-5 finds the mean steady from 3 s; 5 s were given, which is enough"}]  # fmt: skip
+                        "sentence": "the mean is steady from 3 s; 5 s were given, which is enough"}]  # fmt: skip
     rows["stationarity"] = [{"run": run, "metric": "throughput", "statistic": 0.8, "p_value": 0.42, "stationary": True,
                              "sentence": "throughput shows no trend (p = 0.42)"}]  # fmt: skip
     return {name: table(name, found) for name, found in rows.items()}
@@ -219,8 +227,11 @@ def sweep(repetitions: int = 3) -> tuple[Tables, Facts]:
             points.append({"experiment": "asl15-clients", "label": f"clients={clients}", "metric": metric,
                            "levels": json.dumps({"clients": clients}), "repetitions": repetitions, "mean": value,
                            "low": value * 0.95, "high": value * 1.05})  # fmt: skip
-    curves = [{"experiment": "asl15-clients", "factor": "clients", "level": str(json.loads(p["levels"])["clients"]),
-               "other_levels": "{}", **{k: p[k] for k in ("metric", "mean", "low", "high")}} for p in points]  # fmt: skip
+    curves = [
+        {"experiment": "asl15-clients", "factor": "clients", "level": str(point["label"]).removeprefix("clients="),
+         "other_levels": "{}", **{key: point[key] for key in ("metric", "mean", "low", "high")}}
+        for point in points
+    ]  # fmt: skip
     tables = merged(parts)
     tables["points"], tables["curves"] = table("points", points), table("curves", curves)
     tables["models"] = table("models", _models())
@@ -266,8 +277,18 @@ def two_k(repetitions: int = 3) -> tuple[Tables, Facts]:
         if again == 1:
             for metric, scale in (("throughput", 1.0), ("mean_ms", 0.2)):
                 value = response(corner) * scale
-                points.append({"experiment": "mlmq-2k", "label": label, "levels": json.dumps(levels), "metric": metric,
-                               "repetitions": repetitions, "mean": value, "low": value - scale, "high": value + scale})
+                points.append(
+                    {
+                        "experiment": "mlmq-2k",
+                        "label": label,
+                        "levels": json.dumps(levels),
+                        "metric": metric,
+                        "repetitions": repetitions,
+                        "mean": value,
+                        "low": value - scale,
+                        "high": value + scale,
+                    }
+                )
     total = sum(value**2 for name, value in EFFECTS.items() if name != "mean") / 0.98
     names = {letter: name for letter, (name, _) in FACTORS.items()}
     for metric, scale in (("throughput", 1.0), ("mean_ms", 0.2)):

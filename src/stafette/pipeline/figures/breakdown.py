@@ -33,7 +33,8 @@ def breakdown_by_point(tables: Tables, runs: Sequence[RunFacts], operation: str,
             select(tables, "breakdown", run=run.run, operation=operation, outcome=outcome)
         )
     rows = {label: _mean(group) for label, group in labels.items() if group}
-    return _bars(rows, f"mean response time of {plain(series_name(operation, outcome))} (ms)") if len(rows) > 1 else None
+    title = f"mean response time of {plain(series_name(operation, outcome))} (ms)"
+    return _bars(rows, title) if len(rows) > 1 else None
 
 
 def _mean(rows: list[Row]) -> Row:
@@ -68,15 +69,16 @@ def _bars(rows: dict[str, Row], title: str) -> go.Figure | None:
                 y=places, x=[short(length) for length in drawn], name=phase.label, orientation="h",
                 marker={
                     "color": phase.colour, "line": {"color": PAPER, "width": 1},
-                    "pattern": {"shape": phase.pattern, "size": 5, "solidity": 0.3, "fgcolor": PAPER, "fillmode": "overlay"},
+                    "pattern": {"shape": phase.pattern, "size": 5, "solidity": 0.3, "fgcolor": PAPER,
+                                "fillmode": "overlay"},
                 },
                 hovertemplate="%{x:,.3~g} ms",
             )
         )  # fmt: skip
     figure.add_trace(
         go.Scatter(
-            y=places, x=totals, mode="text", text=[f" {number(total)}" for total in totals], textposition="middle right",
-            showlegend=False, hoverinfo="skip", cliponaxis=False,
+            y=places, x=totals, mode="text", text=[f" {number(total)}" for total in totals],
+            textposition="middle right", showlegend=False, hoverinfo="skip", cliponaxis=False,
         )
     )  # fmt: skip
     figure.update_layout(barmode="stack", legend_traceorder="normal", hovermode="y unified")

@@ -124,8 +124,8 @@ def variation(tables: Tables, experiment: str, metric: str) -> go.Figure | None:
             marker={"color": [GREY if chance else BLUE for chance in by_chance],
                     "pattern": {"shape": ["/" if chance else "" for chance in by_chance], "size": 6,
                                 "fillmode": "overlay", "fgcolor": PAPER}},
-            text=[f"{share:.1f} %" for share in shares], textposition="outside", cliponaxis=False,
-            hovertemplate="%{x:.3~g} %", showlegend=False,
+            text=[f"{share:.1f} %" if share >= 0.05 else "< 0.1 %" for share in shares],
+            textposition="outside", cliponaxis=False, hovertemplate="%{x:.3~g} %", showlegend=False,
         )
     )  # fmt: skip
     figure.update_xaxes(title_text="share of the variation (%)", range=[0, min(112, max(shares) * 1.18 + 1)])
@@ -141,10 +141,12 @@ def predicted_and_measured(tables: Tables, experiment: str) -> go.Figure | None:
     if not rows:
         return None
     figure = make_subplots(rows=len(metrics), cols=1, shared_xaxes=True, vertical_spacing=0.14 / max(2, len(metrics)))
+    _axis(figure, [row["x"] for row in rows])
     told: set[str] = set()
     for panel, metric in enumerate(metrics, start=1):
         mine = sorted((row for row in rows if row["metric"] == metric), key=lambda row: row["x"])
-        for model in sorted(distinct(mine, "model"), key=lambda name: list(MODELS).index(name) if name in MODELS else 9):
+        models = distinct(mine, "model")
+        for model in [*(m for m in MODELS if m in models), *(m for m in models if m not in MODELS)]:
             _add_model(figure, model, [row for row in mine if row["model"] == model], panel, told)
         measured = {row["x"]: row["measured"] for row in mine if row["measured"] is not None}
         figure.add_trace(
@@ -184,7 +186,9 @@ def _axis(figure: go.Figure, levels: list[Any]) -> Any:
     places = sorted(set(numbers))
     log = places[0] > 0 and places[-1] / places[0] > LOG_FROM
     figure.update_xaxes(
-        type="log" if log else "linear", tickvals=places, ticktext=[number(int(p) if p == int(p) else p) for p in places]
+        type="log" if log else "linear",
+        tickvals=places,
+        ticktext=[number(int(p) if p == int(p) else p) for p in places],
     )
     return float
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from stafette.pipeline.figures.rows import ALL, Row, Tables, by_series, select, series_name, tier_of
-from stafette.pipeline.figures.style import MUTED, Look, finish, look, number, plain, short, start
+from stafette.pipeline.figures.style import MUTED, Look, finish, log_ticks, look, number, plain, short, start
 
 MAX_SERIES = 6
 GUIDES = (50, 95, 99)
+DONE = 0.99995
 
 
 def distribution(tables: Tables, run: str) -> go.Figure | None:
@@ -40,7 +42,8 @@ def distribution(tables: Tables, run: str) -> go.Figure | None:
         figure.add_hline(
             y=guide, line={"color": MUTED, "width": 1, "dash": "dot"}, row=2, col=1, opacity=0.7,
         )  # fmt: skip
-    figure.update_xaxes(type="log", dtick="D2")
+    lows = [row["bin_ms"] for row in rows if row["bin_ms"] > 0]
+    figure.update_xaxes(**log_ticks(min(lows, default=0.001), max(lows, default=1.0) * ratio))
     figure.update_xaxes(title_text="response time (ms, log)", row=2, col=1)
     figure.update_yaxes(title_text="% of requests per bin", row=1, col=1)
     figure.update_yaxes(title_text="% answered within", tickvals=[0, 25, 50, 75, 95], range=[0, 103], row=2, col=1)
@@ -56,7 +59,7 @@ def share_below_limits(tables: Tables, run: str) -> go.Figure | None:
     if not groups:
         return None
     figure = start()
-    limits = sorted({row["limit_ms"] for row in rows})
+    limits = _telling(rows)
     for (operation, outcome), group in groups.items():
         found = {row["limit_ms"]: row["share"] for row in group}
         style = look(operation, outcome)
@@ -76,10 +79,17 @@ def share_below_limits(tables: Tables, run: str) -> go.Figure | None:
     return finish(figure, 340)
 
 
+def _telling(rows: list[Row]) -> list[float]:
+    """The limits up to the first within which everything was answered; the others say the same again."""
+    limits = sorted({row["limit_ms"] for row in rows})
+    done = [limit for limit in limits if all(row["share"] > DONE for row in rows if row["limit_ms"] == limit)]
+    return [limit for limit in limits if not done or limit <= done[0]]
+
+
 def _ratio(rows: list[Row]) -> float:
     """How much wider each bin is than the one before: the least ratio of neighbours."""
     bounds = sorted({row["bin_ms"] for row in rows if row["bin_ms"] > 0})
-    ratios = [high / low for low, high in zip(bounds, bounds[1:], strict=False)]
+    ratios = [high / low for low, high in itertools.pairwise(bounds)]
     return max(min(ratios, default=2.0), 1.01)
 
 
@@ -99,7 +109,9 @@ def _filled(rows: list[Row], ratio: float) -> tuple[list[float | None], list[flo
     return edges, [filled.get(place, 0) for place in places]
 
 
-def _steps(x: list[float | None], y: list[float | None], name: str, style: Look, shape: str, legend: bool) -> go.Scatter:
+def _steps(
+    x: list[float | None], y: list[float | None], name: str, style: Look, shape: str, legend: bool
+) -> go.Scatter:
     return go.Scatter(
         x=x, y=y, name=name, legendgroup=name, showlegend=legend, mode="lines",
         line={"color": style.colour, "dash": style.dash, "width": style.width, "shape": shape},

@@ -1,7 +1,7 @@
 """What happened while a run went on: throughput, response time, queue lengths and processor time, second by second.
 
-The stretches that do not count, before and after the measured window, are shaded; a dotted line stands where MSER-5 sees
-the end of the warm-up.
+The stretches that do not count, before and after the measured window, are shaded; a dotted line stands where MSER-5
+sees the end of the warm-up.
 """
 
 from __future__ import annotations
@@ -12,8 +12,31 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from stafette.pipeline.figures.rows import ALL, Row, Stages, Tables, by_series, distinct, select, series_name, tier_of
-from stafette.pipeline.figures.style import GREY, INK, SEQUENCE, SHADE, Look, finish, look, plain, short, start
+from stafette.pipeline.figures.rows import (
+    ALL,
+    UNKNOWN,
+    Row,
+    Stages,
+    Tables,
+    by_series,
+    distinct,
+    select,
+    series_name,
+    tier_of,
+)
+from stafette.pipeline.figures.style import (
+    GREY,
+    INK,
+    SEQUENCE,
+    SHADE,
+    Look,
+    finish,
+    log_ticks,
+    look,
+    plain,
+    short,
+    start,
+)
 
 MAX_POINTS = 600
 """More windows than this on one line are put together: nobody sees more, and the file stays small."""
@@ -28,7 +51,7 @@ BAND_LOOKS = (("50", "p50 to p95"), ("28", "p95 to p99"))
 
 
 def throughput_over_time(
-    tables: Tables, run: str, stages: Stages = Stages(), points: int = MAX_POINTS
+    tables: Tables, run: str, stages: Stages = UNKNOWN, points: int = MAX_POINTS
 ) -> go.Figure | None:
     """Answers per second of each operation, window by window."""
     groups = _windows(tables, run)
@@ -54,7 +77,7 @@ def throughput_over_time(
 
 
 def response_time_over_time(
-    tables: Tables, run: str, stages: Stages = Stages(), points: int = MAX_POINTS
+    tables: Tables, run: str, stages: Stages = UNKNOWN, points: int = MAX_POINTS
 ) -> go.Figure | None:
     """Median with bands up to the 95th and 99th percentile, a panel per operation. Percentiles are never averaged: of
     windows that must be put together, the one with the highest p99 is drawn.
@@ -69,17 +92,18 @@ def response_time_over_time(
         drawn = [max(group, key=lambda row: row["p99_ms"] or 0) for group in _grouped(rows, points)]
         _add_bands(figure, drawn, unit, look(operation, outcome), panel)
         name = plain(series_name(operation, outcome), 22)
-        kind = "log" if _spread(drawn) > LOG_FROM else "linear"
-        figure.update_yaxes(title_text=f"{name}<br>ms{', log' if kind == 'log' else ''}", type=kind, row=panel, col=1)
-        if kind == "log":
-            figure.update_yaxes(dtick="D2", row=panel, col=1)
+        low, high = _range(drawn)
+        log = low > 0 and high / low > LOG_FROM
+        figure.update_yaxes(title_text=f"{name}<br>ms{', log' if log else ''}", row=panel, col=1)
+        if log:
+            figure.update_yaxes(**log_ticks(low, high), row=panel, col=1)
     _add_band_legend(figure)
     _show_stages(figure, stages, unit, rows=len(groups))
     figure.update_layout(hovermode="x unified")
     return finish(figure, 110 + PANEL * len(groups))
 
 
-def queue_lengths(tables: Tables, run: str, stages: Stages = Stages(), points: int = MAX_POINTS) -> go.Figure | None:
+def queue_lengths(tables: Tables, run: str, stages: Stages = UNKNOWN, points: int = MAX_POINTS) -> go.Figure | None:
     """Messages waiting in each queue; the longest ones by name, the others as one line."""
     figure = _samples(tables, "queues", "queue", "messages", run, stages, points, "%{y:,.0f} messages")
     if figure is not None:
@@ -87,7 +111,7 @@ def queue_lengths(tables: Tables, run: str, stages: Stages = Stages(), points: i
     return figure
 
 
-def processor_time(tables: Tables, run: str, stages: Stages = Stages(), points: int = MAX_POINTS) -> go.Figure | None:
+def processor_time(tables: Tables, run: str, stages: Stages = UNKNOWN, points: int = MAX_POINTS) -> go.Figure | None:
     """Processor time that each process used, in cores."""
     figure = _samples(tables, "costs", "process", "cpu_share", run, stages, points, "%{y:.2f} cores")
     if figure is not None:
@@ -128,10 +152,11 @@ def _added_up(rows: list[Row]) -> Row:
     return {"second": rows[0]["second"], "seconds": seconds, "throughput_per_s": rate}
 
 
-def _spread(rows: list[Row]) -> float:
+def _range(rows: list[Row]) -> tuple[float, float]:
+    """From the least median to the highest p99."""
     lows = [row["p50_ms"] for row in rows if row["p50_ms"]]
     highs = [row["p99_ms"] for row in rows if row["p99_ms"]]
-    return max(highs) / min(lows) if lows and highs else 1.0
+    return min(lows, default=0.0), max(highs, default=0.0)
 
 
 def _line(x: list[Any], y: list[Any], name: str, style: Look, hover: str) -> go.Scatter:
@@ -185,7 +210,9 @@ def _show_stages(figure: go.Figure, stages: Stages, unit: _Time, rows: int) -> N
     if stages.window_to_s is not None and stages.window_to_s < last:
         aside.append((stages.window_to_s, last))
     shapes = [
-        _across(panel, unit.of(begin), unit.of(end), type="rect", fillcolor=GREY + SHADE, line={"width": 0}, layer="below")
+        _across(
+            panel, unit.of(begin), unit.of(end), type="rect", fillcolor=GREY + SHADE, line={"width": 0}, layer="below"
+        )
         for panel in range(1, rows + 1)
         for begin, end in aside
     ]

@@ -47,13 +47,13 @@ def distinct(rows: Iterable[Row], column: str) -> list[Any]:
 def tier_of(tables: Tables, name: str, run: str) -> str | None:
     """The tier whose response times are the ones that matter: the client's, where there is one."""
     tiers = distinct(select(tables, name, run=run), "tier")
-    return "client" if "client" in tiers else (sorted(tiers)[0] if tiers else None)
+    return "client" if "client" in tiers else min(tiers, default=None)
 
 
 def series_name(operation: str, outcome: str) -> str:
     """How an operation with its outcome is called in legends."""
     name = "all operations" if operation == ALL else operation
-    return name if outcome in PLAIN_OUTCOMES else f"{name}, {outcome}"
+    return name if outcome in PLAIN_OUTCOMES else f"{name} ({outcome})"
 
 
 def by_series(rows: Iterable[Row]) -> dict[Series, list[Row]]:
@@ -99,6 +99,9 @@ class Stages:
     window_to_s: float | None = None
     found_s: float | None = None
     """Where MSER-5 sees the end of the warm-up."""
+
+
+UNKNOWN = Stages()
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ DARK = {
 SHADE = "22"
 """Opacity of what lies behind the lines, as the last two digits of a colour."""
 MAX_NAME = 40
+MANY_POWERS = 6
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ PHASES = (
     Phase(("parked_ms", "broker_parked_ms", "parked"), "parked: wait for a message", GREY, "x"),
     Phase(("encode_ms", "broker_encode_ms", "encode"), "broker: encode", SKY, "\\"),
     Phase(("write_ms", "broker_write_ms", "write"), "broker: write", INK, ""),
-    Phase(("client_read_ms",), "client: read", RED, "-"),
+    Phase(("client_read_ms",), "client: read", PURPLE, "-"),
 )
 """In the order of a request's way; whatever cannot be told apart lies between client and broker."""
 
@@ -133,6 +134,14 @@ def number(value: Any, digits: int = 3) -> str:
     if size < -digits - 1:
         return f"{value:.{digits - 1}e}".replace("-", "−")
     return f"{value:,.{max(0, digits - 1 - size)}f}".replace("-", "−")
+
+
+def log_ticks(low: float, high: float) -> dict[str, Any]:
+    """Ticks at 1, 2 and 5 of every power of ten, written out: Plotly's own leave the power to the reader."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if len(powers) <= MANY_POWERS else (1,)
+    values = [float(f"{step}e{power}") for power in powers for step in steps]
+    return {"type": "log", "tickvals": values, "ticktext": [f"{value:,.10g}" for value in values]}
 
 
 def short(value: float | None) -> float | None:

@@ -99,7 +99,10 @@ def _filled_in(entry: dict[str, Any]) -> dict[str, Any]:
         told = json.loads(record.read_bytes())
     except (OSError, ValueError):
         return entry  # the figures do not depend on it
-    return {**{key: told[key] for key in FROM_RUN if told.get(key)}, **{k: v for k, v in entry.items() if v is not None}}
+    return {
+        **{key: told[key] for key in FROM_RUN if told.get(key)},
+        **{k: v for k, v in entry.items() if v is not None},
+    }
 
 
 def _environment() -> jinja2.Environment:

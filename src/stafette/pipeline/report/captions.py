@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from stafette.pipeline.figures.breakdown import part
@@ -16,24 +16,24 @@ MANY = 3
 """So many things are named; a caption is not a table."""
 
 
-def throughput(tables: Tables, run: str) -> str:
-    """Answers per second in the measured window."""
+def throughput(tables: Tables, run: str, found: Stages) -> str:
+    """Answers per second in the measured window, and which that is."""
     rows = _summary(tables, run)
     parts = [f"{series_name(*s)} {number(r['throughput_per_s'])}" for s, r in rows.items() if s[0] != ALL]
     total = next((r["throughput_per_s"] for s, r in rows.items() if s[0] == ALL), None)
     whole = f"{number(total)} answers per second in the measured window: " if total else "Per second in the window: "
-    return f"{whole}{_list(parts)}."
+    return f"{whole}{_list(parts)}. {stages(found)}".strip()
 
 
-def response_time(tables: Tables, run: str) -> str:
-    """Median and tail of the most frequent operations."""
+def response_time(tables: Tables, run: str, merged: str = "") -> str:
+    """Median and tail of the most frequent operations, and which windows are drawn when not all are."""
     rows = _summary(tables, run)
     parts = [
         f"{series_name(*series)}: median {number(row['p50_ms'])} ms, 99 % below {number(row['p99_ms'])} ms"
         for series, row in rows.items()
         if series[0] != ALL
     ]
-    return "; ".join(_first(parts)) + ". Line: median; bands: up to p95 and p99 of each window."
+    return f"{'; '.join(_first(parts))}. Line: median; bands: up to p95 and p99 of each window. {merged}".strip()
 
 
 def stages(found: Stages) -> str:
@@ -55,9 +55,18 @@ def breakdown(tables: Tables, run: str) -> str:
     return "; ".join(told) + "."
 
 
-def breakdown_by_point(operation: str, outcome: str) -> str:
-    """What the bars are."""
-    return f"Mean response time of {series_name(operation, outcome)} at each point, means over repetitions."
+def breakdown_by_point(rows: Sequence[Row], labels: Mapping[str, str]) -> str:
+    """The fastest and the slowest point, and where the slowest spends its time."""
+    means: dict[str, list[float]] = {}
+    for row in rows:
+        means.setdefault(labels[row["run"]], []).append(row["client_ms"] or 0.0)
+    points = {label: sum(values) / len(values) for label, values in means.items()}
+    least, most = min(points, key=lambda p: points[p]), max(points, key=lambda p: points[p])
+    slowest = next(row for row in rows if labels[row["run"]] == most)
+    return (
+        f"From {number(points[least])} ms ({least}) to {number(points[most])} ms ({most}), means over repetitions;"
+        f" at the slowest point {_parts(slowest)}."
+    )
 
 
 def distribution(tables: Tables, run: str) -> str:
@@ -93,7 +102,7 @@ def queue_lengths(tables: Tables, run: str) -> str:
     queues = len(distinct(rows, "queue"))
     return (
         f"{queues:,} {'queues' if queues > 1 else 'queue'}; the longest was {peak['queue']} with"
-        f" {number(peak['messages'])} messages after {number(peak['second'])} s; {number(left)} messages waited at the end."
+        f" {number(peak['messages'])} messages after {number(peak['second'])} s; {number(left)} waited at the end."
     )
 
 
@@ -122,7 +131,9 @@ def scaling_curve(tables: Tables, experiment: str, factor: str) -> str:
             f"{number(least['mean'])} {words} at {factor} {least['level']}, {number(best['mean'])} at {best['level']}"
         )
     bars = any(row["low"] is not None for row in rows)
-    return "; ".join(told) + ("; bars: 95 % intervals over repetitions." if bars else "; one run each, so no intervals.")
+    return "; ".join(told) + (
+        "; bars: 95 % intervals over repetitions." if bars else "; one run each, so no intervals."
+    )
 
 
 def effects(tables: Tables, experiment: str, metric: str) -> str:
@@ -153,16 +164,15 @@ def predicted_and_measured(tables: Tables, experiment: str) -> str:
     """How far each model is off."""
     told = []
     rows = [r for r in select(tables, "models", experiment=experiment) if r["measured"] and r["predicted"] is not None]
-    for model in distinct(rows, "model"):
+    for model in (model for model in distinct(rows, "model") if model != "bounds"):
+        off = []
         for metric in distinct((row for row in rows if row["model"] == model), "metric"):
-            off = [
-                abs(row["predicted"] / row["measured"] - 1)
-                for row in rows
-                if row["model"] == model and row["metric"] == metric
-            ]
-            name = MODELS.get(model, (model, None))[0]
-            told.append(f"{name}, {METRICS.get(metric, metric)}: off by {_percent(sum(off) / len(off))} on average")
-    return "; ".join(told) + "."
+            mine = [row for row in rows if (row["model"], row["metric"]) == (model, metric)]
+            mean = sum(abs(row["predicted"] / row["measured"] - 1) for row in mine) / len(mine)
+            off.append(f"{100 * mean:.0f} % in {METRICS.get(metric, metric).removesuffix(' (ms)')}")
+        told.append(f"{MODELS.get(model, (model, None))[0]} is off by {_list(off)}")
+    told = [*told, "bounds cannot be passed"] if any(row["model"] == "bounds" for row in rows) else told
+    return f"On average {'; '.join(told)}." if told else "No model could be compared."
 
 
 def _summary(tables: Tables, run: str) -> dict[tuple[str, str], Row]:
@@ -175,7 +185,7 @@ def _parts(row: Row) -> str:
     lengths = {phase.label: part(row, phase) or 0.0 for phase in PHASES}
     whole = sum(max(0.0, length) for length in lengths.values()) or 1.0
     order = sorted(lengths, key=lambda label: -lengths[label])[:MANY]
-    return _list([f"{label} {_percent(lengths[label] / whole)}" for label in order if lengths[label] > 0])
+    return _list([f"{label} {100 * lengths[label] / whole:.0f} %" for label in order if lengths[label] > 0])
 
 
 def _interval(row: Row) -> str:

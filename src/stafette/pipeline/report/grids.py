@@ -89,7 +89,7 @@ def cell(value: Any) -> Cell:
 
 def with_interval(value: float | None, low: float | None, high: float | None) -> Cell:
     """A value with its interval below it."""
-    if low is None or high is None:
+    if low is None or high is None or low == high:
         return Cell(number(value), True)
     return Cell(number(value), True, f"{number(low)} to {number(high)}")
 

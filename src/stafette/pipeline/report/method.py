@@ -18,22 +18,45 @@ def sentences(tables: Tables, runs: Sequence[RunFacts], facts: Mapping[str, Any]
     level = facts.get("level")
     percent = f"{number(100 * level)} %" if isinstance(level, float) else "95 %"
     return [
-        ("Response time", "In the client: from the moment a request was meant to be sent until its answer was there, so"
-         " that a stalled system cannot hide by holding up its clients. In the broker: from its arrival to the answer."),
+        (
+            "Response time",
+            "In the client: from the moment a request was meant to be sent until its answer was there, so that a "
+            "stalled system cannot hide by holding up its clients. In the broker: from its arrival to the answer.",
+        ),
         ("Window", _window(tables, runs)),
-        ("Percentiles", "Nearest rank over all requests in the window, counted per microsecond: values that occurred, never"
-         " interpolated and never averaged. p99 is the least value that at least 99 % of the requests do not exceed."),
-        ("Throughput", "Answers that ended in the window, divided by its length."),
-        ("Intervals", f"At the level {percent}. “Over repetitions”: Student t over the values of independent runs."
-         " “Batch means”: Student t over means of successive stretches of one run. “t, iid” and “χ², iid”: as if requests"
-         " were independent of each other, given for comparison with reports that do so."),
-        ("Warm-up", "MSER-5: the point after which the mean of the rest has the least standard error, over batches of five"
-         " windows. It is shown beside the warm-up that was given, which is the one that counts."),
-        ("Breakdown", "Rows of client and broker are joined by client and request. What the phases of neither explain is"
-         " called network and rest: sockets, kernels, event loops, and the clocks' error between machines."),
-        ("Effects", "From the sign table: the sum of sign × response over 2k. Share of variation: the effect's part of the"
-         " total sum of squares; with repetitions the rest is left to chance."),
-    ]  # fmt: skip
+        (
+            "Percentiles",
+            "Nearest rank over all requests in the window, counted per microsecond: values that occurred, never "
+            "interpolated and never averaged. p99 is the least value that at least 99 % of the requests do not "
+            "exceed.",
+        ),
+        (
+            "Throughput",
+            "Answers that ended in the window, divided by its length.",
+        ),
+        (
+            "Intervals",
+            f"At the level {percent}. “Over repetitions”: Student t over the values of independent runs. “Batch "
+            "means”: Student t over means of successive stretches of one run. “t, iid” and “χ², iid”: as if "
+            "requests were independent of each other, given for comparison with reports that do so.",
+        ),
+        (
+            "Warm-up",
+            "MSER-5: the point after which the mean of the rest has the least standard error, over batches of "
+            "five windows. It is shown beside the warm-up that was given, which is the one that counts.",
+        ),
+        (
+            "Breakdown",
+            "Rows of client and broker are joined by client and request. What the phases of neither explain is "
+            "called network and rest: sockets, kernels, event loops, and the clocks' error between machines.",
+        ),
+        (
+            "Effects",
+            "From the sign table: the sum of sign × response, divided by the number of points. Share of "
+            "variation: the effect's part of the total sum of squares; with repetitions the rest is left to "
+            "chance.",
+        ),
+    ]
 
 
 def _window(tables: Tables, runs: Sequence[RunFacts]) -> str:
@@ -94,7 +117,17 @@ def _machines(runs: Sequence[RunFacts]) -> Grid | None:
              Cell(number(memory / 2**30) if memory else "–", True), Cell(str(facts.get("python", "–"))),
              Cell(number(offset / 1e3), True), Cell(number(error / 1e3), True)]
         )  # fmt: skip
-    heads = ["machine", "address", "system", "kind", "cores", "memory GiB", "Python", "clock ahead µs", "give or take µs"]
+    heads = [
+        "machine",
+        "address",
+        "system",
+        "kind",
+        "cores",
+        "memory GiB",
+        "Python",
+        "clock ahead µs",
+        "give or take µs",
+    ]
     note = "The largest offset from the runner's clock, before or after a run; times were put right by the first."
     return made(heads, body, note) if body else None
 

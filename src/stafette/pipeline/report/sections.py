@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import plotly.graph_objects as go
@@ -16,7 +18,17 @@ import plotly.graph_objects as go
 from stafette.pipeline import figures
 from stafette.pipeline.figures.design import METRICS
 from stafette.pipeline.figures.over_time import MAX_POINTS
-from stafette.pipeline.figures.rows import Row, RunFacts, Tables, by_series, distinct, levels_of, select, tier_of
+from stafette.pipeline.figures.rows import (
+    Row,
+    RunFacts,
+    Tables,
+    by_series,
+    distinct,
+    levels_of,
+    select,
+    series_name,
+    tier_of,
+)
 from stafette.pipeline.figures.style import number
 from stafette.pipeline.report import captions
 from stafette.pipeline.report.grids import MAX_ROWS, Cell, Grid, grid, made
@@ -94,13 +106,12 @@ def _over_time(tables: Tables, runs: Sequence[RunFacts], most: int) -> Section:
         tier = tier_of(tables, "windows", run.run)
         rows = select(tables, "windows", run=run.run, tier=tier) if tier else []
         rows.sort(key=lambda row: (row["second"], row["operation"], row["outcome"]))
-        merged = f" {_merged(rows, points)}" if _merged(rows, points) else ""
         _add(section, "Throughput over time", figures.throughput_over_time(tables, run.run, stages, points),
-             lambda run=run, stages=stages: f"{captions.throughput(tables, run.run)} {captions.stages(stages)}",
-             lambda rows=rows: grid(rows, "windows", columns[:4], most), place)  # fmt: skip
+             partial(captions.throughput, tables, run.run, stages),
+             partial(grid, rows, "windows", columns[:4], most), place)  # fmt: skip
         _add(section, "Response time over time", figures.response_time_over_time(tables, run.run, stages, points),
-             lambda run=run, merged=merged: f"{captions.response_time(tables, run.run)}{merged}",
-             lambda rows=rows: grid(rows, "windows", [c for c in columns if c != "throughput_per_s"], most), place)  # fmt: skip
+             partial(captions.response_time, tables, run.run, _merged(rows, points)),
+             partial(grid, rows, "windows", [c for c in columns if c != "throughput_per_s"], most), place)  # fmt: skip
     return _or_why(section, "There are no windows of time: no request ended while the load ran.")
 
 
@@ -115,17 +126,18 @@ def _breakdown(tables: Tables, drawn: Sequence[RunFacts], runs: Sequence[RunFact
     section = Section("breakdown", "Where the time goes")
     for place, run in enumerate(drawn):
         _add(section, "Response time along the request's way", figures.breakdown(tables, run.run),
-             lambda run=run: captions.breakdown(tables, run.run),
-             lambda run=run: grid(select(tables, "breakdown", run=run.run), "breakdown"), place)  # fmt: skip
+             partial(captions.breakdown, tables, run.run),
+             partial(grid, select(tables, "breakdown", run=run.run), "breakdown"), place)  # fmt: skip
     for experiment in dict.fromkeys(run.experiment for run in runs):
         mine = [run for run in runs if run.experiment == experiment]
+        labels = {run.run: run.label or run.run for run in mine}
         rows = [row for run in mine for row in select(tables, "breakdown", run=run.run)]
         for operation, outcome in list(by_series(rows))[:2]:
             found = [row for row in rows if (row["operation"], row["outcome"]) == (operation, outcome)]
             _add(section, f"{operation} at every point{_of(experiment, runs)}",
                  figures.breakdown_by_point(tables, mine, operation, outcome),
-                 lambda o=operation, c=outcome: captions.breakdown_by_point(o, c),
-                 lambda found=found: grid(found, "breakdown", ["run", *(c for c in found[0] if c != "run")]))  # fmt: skip
+                 partial(captions.breakdown_by_point, found, labels),
+                 partial(grid, found, "breakdown", list(found[0])))  # fmt: skip
     return _or_why(section, "There is no breakdown: it takes the traces of both tiers, with phases.")
 
 
@@ -133,11 +145,11 @@ def _distribution(tables: Tables, runs: Sequence[RunFacts], most: int) -> Sectio
     section = Section("distribution", "Distribution")
     for place, run in enumerate(runs):
         _add(section, "Distribution of the response time", figures.distribution(tables, run.run),
-             lambda run=run: captions.distribution(tables, run.run),
-             lambda run=run: grid(select(tables, "distribution", run=run.run), "distribution", most=most), place)  # fmt: skip
+             partial(captions.distribution, tables, run.run),
+             partial(grid, select(tables, "distribution", run=run.run), "distribution", most=most), place)  # fmt: skip
         _add(section, "Answered within a limit", figures.share_below_limits(tables, run.run),
-             lambda run=run: captions.share_below_limits(tables, run.run),
-             lambda run=run: _limits(tables, run.run), place)  # fmt: skip
+             partial(captions.share_below_limits, tables, run.run),
+             partial(_limits, tables, run.run), place)  # fmt: skip
     return _or_why(section, "There is no distribution: no request lies in the measured window.")
 
 
@@ -149,7 +161,7 @@ def _limits(tables: Tables, run: str) -> Grid:
     for series, group in by_series(rows).items():
         found = {row["limit_ms"]: row["share"] for row in group}
         cells = [Cell(_share(found.get(limit)), True) for limit in limits]
-        body.append([Cell(figures.rows.series_name(*series)), *cells])
+        body.append([Cell(series_name(*series)), *cells])
     heads = ["% within", *(f"{number(limit)} ms" for limit in limits)]
     return made(heads, body, "The same, unrounded: csv/shares.csv")
 
@@ -168,8 +180,8 @@ def _curves(tables: Tables) -> Section:
         mine = [row for row in rows if (row["experiment"], row["factor"]) == (experiment, factor)]
         title = f"Throughput and response time against {factor}{f', {experiment}' if several else ''}"
         _add(section, title, figures.scaling_curve(tables, experiment, factor),
-             lambda e=experiment, f=factor: captions.scaling_curve(tables, e, f),
-             lambda mine=mine: grid(mine, "curves"))  # fmt: skip
+             partial(captions.scaling_curve, tables, experiment, factor),
+             partial(grid, mine, "curves"))  # fmt: skip
     return _or_why(section, "There are no curves: they take runs at two levels of a factor or more.")
 
 
@@ -182,13 +194,12 @@ def _effects(tables: Tables) -> Section:
         for metric in (metric for metric in EFFECT_METRICS if any(row["metric"] == metric for row in rows)):
             name = METRICS[metric]
             mine = select(tables, "effects", experiment=experiment, metric=metric)
-            behind = ["effect", "value", "low", "high", "variation_percent"]
             _add(section, f"Effects on {name}{of}", figures.effects(tables, experiment, metric),
-                 lambda e=experiment, m=metric: captions.effects(tables, e, m),
-                 lambda mine=mine: grid(mine, "effects", behind[:4]), half=True)  # fmt: skip
+                 partial(captions.effects, tables, experiment, metric),
+                 partial(grid, mine, "effects", ["effect", "value", "low", "high"]), half=True)  # fmt: skip
             _add(section, f"Share of the variation of {name}{of}", figures.variation(tables, experiment, metric),
-                 lambda e=experiment, m=metric: captions.variation(tables, e, m),
-                 lambda mine=mine: grid(mine, "effects", ["effect", "variation_percent"]), half=True)  # fmt: skip
+                 partial(captions.variation, tables, experiment, metric),
+                 partial(grid, mine, "effects", ["effect", "variation_percent"]), half=True)  # fmt: skip
             signs = sign_table(tables, experiment, metric)
             if signs is not None:
                 section.grids.append((f"Sign table: {name}{of}", signs))
@@ -202,33 +213,28 @@ def sign_table(tables: Tables, experiment: str, metric: str) -> Grid | None:
     factors = [name for name in (levels[0] if levels else {}) if len({str(level.get(name)) for level in levels}) == 2]
     if not factors or len(points) != 2 ** len(factors):
         return None
-    low = {name: min((level[name] for level in levels), key=_order) for name in factors}
+    ends = {name: sorted({level[name] for level in levels}, key=_order) for name in factors}
+    letters = dict(zip(factors, string.ascii_uppercase.replace("I", ""), strict=False))
     widest = len(factors) if len(factors) <= MAX_SIGN_FACTORS else 1
-    columns = [c for size in range(1, widest + 1) for c in itertools.combinations(factors, size)]
-    signs = [{name: -1 if level[name] == low[name] else 1 for name in factors} for level in levels]
+    columns = [c for size in range(widest + 1) for c in itertools.combinations(factors, size)]
+    signs = [{name: -1 if level[name] == ends[name][0] else 1 for name in factors} for level in levels]
     order = sorted(range(len(points)), key=lambda place: [signs[place][name] for name in reversed(factors)])
     body, sums = [], dict.fromkeys(columns, 0.0)
-    for place in order:
+    for count, place in enumerate(order, start=1):
         products = {column: math.prod(signs[place][name] for name in column) for column in columns}
         for column, product in products.items():
             sums[column] += product * points[place]["mean"]
         cells = [Cell("+1" if product > 0 else "−1", True) for product in products.values()]
-        body.append([Cell("+1", True), *cells, Cell(number(points[place]["mean"]), True), Cell(_words(levels[place]))])
-    total = sum(row["mean"] for row in points)
-    effects = [Cell(number(sums[column] / len(points)), True) for column in columns]
-    body.append([Cell(number(total / len(points)), True), *effects, Cell("–"), Cell("effects: sum of sign × response / 2k")])
-    heads = ["I", *(":".join(column) for column in columns), "response", "point"]
-    told = "; ".join(f"{name}: −1 is {low[name]}" for name in factors)
-    return made(heads, body, f"{told}. The same points: csv/points.csv")
+        body.append([Cell(str(count)), *cells, Cell(number(points[place]["mean"]), True)])
+    body.append([Cell("effect"), *(Cell(number(sums[column] / len(points)), True) for column in columns), Cell("–")])
+    heads = ["point", *("".join(letters[name] for name in column) or "I" for column in columns), "response"]
+    told = "; ".join(f"{letters[name]} is {name}: −1 at {ends[name][0]}, +1 at {ends[name][1]}" for name in factors)
+    return made(heads, body, f"{told}. Effect: the sum of sign × response, divided by {len(points)}.")
 
 
 def _order(level: Any) -> tuple[int, float, str]:
     is_number = isinstance(level, int | float)
     return (0, float(level), "") if is_number else (1, 0.0, str(level))
-
-
-def _words(levels: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {level}" for name, level in levels.items())
 
 
 def _models(tables: Tables) -> Section:
@@ -239,8 +245,8 @@ def _models(tables: Tables) -> Section:
         several = len(distinct(rows, "experiment")) > 1
         _add(section, f"Models beside measurements{f', {experiment}' if several else ''}",
              figures.predicted_and_measured(tables, experiment),
-             lambda e=experiment: captions.predicted_and_measured(tables, e),
-             lambda mine=mine: grid(mine, "models"))  # fmt: skip
+             partial(captions.predicted_and_measured, tables, experiment),
+             partial(grid, mine, "models"))  # fmt: skip
     return _or_why(section, "There are no models: they take closed loops at two numbers of clients or more.")
 
 
@@ -249,11 +255,11 @@ def _resources(tables: Tables, runs: Sequence[RunFacts], most: int) -> Section:
     for place, run in enumerate(runs):
         stages = run.stages(tables)
         _add(section, "Queue lengths", figures.queue_lengths(tables, run.run, stages),
-             lambda run=run: captions.queue_lengths(tables, run.run),
-             lambda run=run: grid(select(tables, "queues", run=run.run), "queues", most=most), place)  # fmt: skip
+             partial(captions.queue_lengths, tables, run.run),
+             partial(grid, select(tables, "queues", run=run.run), "queues", most=most), place)  # fmt: skip
         _add(section, "Processor time", figures.processor_time(tables, run.run, stages),
-             lambda run=run: captions.processor_time(tables, run.run),
-             lambda run=run: grid(select(tables, "costs", run=run.run), "costs", most=most), place)  # fmt: skip
+             partial(captions.processor_time, tables, run.run),
+             partial(grid, select(tables, "costs", run=run.run), "costs", most=most), place)  # fmt: skip
     return _or_why(section, "There are no samples of queues and processes: only a run of the laboratory has them.")
 
 
@@ -266,6 +272,7 @@ def _checks(tables: Tables, runs: Sequence[RunFacts]) -> Section:
     for name, title in (("laws", "Operational laws"), ("warm_up", "Warm-up"), ("stationarity", "Stationarity"),
                         ("joins", "Requests seen in both tiers")):  # fmt: skip
         rows = [{**row, "run": titles.get(row["run"], row["run"])} for row in select(tables, name)]
+        rows.sort(key=lambda row: row.get("ok") is not False and row.get("stationary") is not False)
         if rows:
             section.grids.append((title, grid(rows, name, list(rows[0]))))
     return _or_why(section, "No law could be checked: the source does not say how many clients there were.")

@@ -116,13 +116,14 @@ def key_figures(runs: Sequence[RunFacts], tables: Tables) -> tuple[Grid | None, 
     """The table that answers most questions, and which intervals it shows."""
     points = select(tables, "points")
     if len(runs) > 1 and points:
-        return _of_points(points, {run.label: run for run in runs})
+        return _of_points(points)
     return _of_operations(runs, tables)
 
 
-def _of_points(points: list[dict[str, Any]], runs: Mapping[str, RunFacts]) -> tuple[Grid, str]:
+def _of_points(points: list[dict[str, Any]]) -> tuple[Grid, str]:
     metrics = [metric for metric in KEY_METRICS if any(row["metric"] == metric for row in points)]
     body = []
+    several = len(distinct(points, "experiment")) > 1
     for experiment in distinct(points, "experiment"):
         mine = [row for row in points if row["experiment"] == experiment]
         for label in distinct(mine, "label"):
@@ -132,8 +133,9 @@ def _of_points(points: list[dict[str, Any]], runs: Mapping[str, RunFacts]) -> tu
                 with_interval(found[m]["mean"], found[m]["low"], found[m]["high"]) if m in found else Cell("–")
                 for m in metrics
             ]
-            body.append([Cell(experiment), Cell(str(label)), Cell(number(repetitions), True), *cells])
-    heads = ["experiment", "point", "repetitions", *(_short_head(metric) for metric in metrics)]
+            name = [Cell(experiment)] if several else []
+            body.append([*name, Cell(str(label)), Cell(number(repetitions), True), *cells])
+    heads = [*(["experiment"] if several else []), "point", "repetitions", *(_short_head(metric) for metric in metrics)]
     if any(row["low"] is not None for row in points):
         return made(heads, body), (
             "Each value is the mean over repetitions; below it the 95 % interval of that mean (Student t over the"
@@ -167,7 +169,17 @@ def _of_operations(runs: Sequence[RunFacts], tables: Tables) -> tuple[Grid | Non
             )
     if not body:
         return None, "The summary table is empty: no request ended in the measured window."
-    heads = ["operation", "count", "answers/s", "mean ms", "p50 ms", "p95 ms", "p99 ms", "max ms", "interval of the mean"]
+    heads = [
+        "operation",
+        "count",
+        "answers/s",
+        "mean ms",
+        "p50 ms",
+        "p95 ms",
+        "p99 ms",
+        "max ms",
+        "interval of the mean",
+    ]
     grid = made(["run", *heads] if len(runs) > 1 else heads, body)
     words = {
         "batch means": "“batch means” allows for requests that depend on their neighbours",
@@ -184,5 +196,3 @@ def _best_interval(row: Mapping[str, Any]) -> tuple[float | None, float | None, 
     if row.get("mean_low_ms") is not None:
         return row["mean_low_ms"], row["mean_high_ms"], "t, iid"
     return None, None, "none"
-
-

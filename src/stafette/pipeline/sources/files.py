@@ -21,6 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from stafette.errors import InvalidRequest
 from stafette.pipeline.schema import REJECTS
 
+OUTPUT = "analysis"
+"""Where results go in a folder that was given; they are not read again."""
 SPARK_ERRORS = (PySparkException, Py4JError)
 _LOCAL = re.compile("^file:/+")
 _PATTERN = re.compile(r"([\\\[\]{}*?])")
@@ -97,10 +99,6 @@ def sentence(error: Exception) -> str:
     return re.sub(r"^\[[\w.]+\] | SQLSTATE: \w+$", "", first).strip().rstrip(".")
 
 
-OUTPUT = "analysis"
-"""Where results go in a folder that was given; they are not read again."""
-
-
 def roots(folders: Sequence[str | Path]) -> dict[str, str]:
     """The folders' addresses, and the run that each is: its name, or its address where two have the same name."""
     addresses = list(dict.fromkeys(map(address, folders)))
@@ -114,19 +112,7 @@ def text_below(spark: SparkSession, folders: Sequence[str], pattern: str = "*") 
     return [path for path in below(spark, folders, pattern) if not path.startswith(ours)]
 
 
-def run_of(runs: Mapping[str, str]) -> Column:
-    """The run of a row's ``file``: that of the innermost folder that was given."""
-    return _innermost(runs, lambda root: F.lit(runs[root]))
-
-
-def within(runs: Mapping[str, str]) -> Column:
-    """The path of a row's ``file`` in the folder that was given."""
-    return _innermost(runs, lambda root: F.substring(F.col("file"), len(root) + 2, 100_000))
-
-
-def _innermost(runs: Mapping[str, str], value: Callable[[str], Column]) -> Column:
-    chosen = F.lit("")
-    for root in sorted(runs, key=len):
-        given = F.when(F.col("file") == root, F.lit(root.rpartition("/")[2]))
-        chosen = given.when(F.col("file").startswith(f"{root}/"), value(root)).otherwise(chosen)
-    return chosen
+def belongs(path: str, runs: Mapping[str, str]) -> tuple[str, str]:
+    """The run that a file is of, that of the innermost folder that was given, and the file's path in it."""
+    root = max((root for root in runs if path == root or path.startswith(f"{root}/")), key=len)
+    return runs[root], path.removeprefix(root).removeprefix("/") or path.rpartition("/")[2]

@@ -12,11 +12,18 @@ from stafette.pipeline.sources.base import Run, Span
 
 def runs_of(rows: DataFrame, *, client: str, folders: Mapping[str, str] | None = None) -> list[Run]:
     """One run for each id. The column tells clients apart; all of the load counts as measured."""
-    figures = rows.groupBy("run").agg(
-        F.min("start_ns").alias("start_ns"),
-        F.max("end_ns").alias("end_ns"),
-        F.count_distinct(F.when(F.col("tier") == "client", F.col(client))).alias("clients"),
-        F.count_distinct(F.when(F.col("tier").startswith("broker"), F.col("node"))).alias("brokers"),
+    kind = F.when(F.col("tier") == "client", F.col(client)).otherwise(F.col("node")).alias("who")
+    ends = (F.min("start_ns").alias("start_ns"), F.max("end_ns").alias("end_ns"))
+    figures = (
+        rows.groupBy("run", (F.col("tier") == "client").alias("is_client"), kind)
+        .agg(*ends)
+        .groupBy("run")
+        .agg(
+            F.min("start_ns").alias("start_ns"),
+            F.max("end_ns").alias("end_ns"),
+            F.count_if("is_client").alias("clients"),
+            F.count_if(~F.col("is_client")).alias("brokers"),
+        )
     )
     return [
         Run(

@@ -26,13 +26,12 @@ is rejected; only the first line of a file may be a text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from stafette.errors import InvalidRequest
 from stafette.pipeline.schema import ROWS, check
 from stafette.pipeline.sources import files, lines
 from stafette.pipeline.sources.base import Source
@@ -58,100 +57,89 @@ HEADER = "^[A-Za-z]"
 
 def read(spark: SparkSession, folders: Sequence[str | Path]) -> Source:
     """Read all files below the folders; each folder is a run."""
-    roots = files.roots(folders)
-    found = files.text_below(spark, list(roots))
-    good, bad = lines.readable(spark, found)
-    if not good:
-        why = f": {bad[0].file} {bad[0].reason}" if bad else ""
-        raise InvalidRequest(f"there is no file to read in {', '.join(roots)}{why}")
-    text = lines.read(spark, good)
-    rows = check(parsed(text, roots).where(F.col("reason").isNull()), ROWS)
-    rejects = lines.rejects(text, _reason(), header=F.col("text").rlike(HEADER))
-    if bad:
-        rejects = rejects.unionByName(files.bad_files(spark, bad))
-    folder_of = {run: root for root, run in roots.items()}
-    return Source(rows, rejects, runs_of(rows, client="node", folders=folder_of))
+    texts = lines.read(spark, folders)
+    found = parsed(texts.lines)
+    rows = check(found.where(F.col("reason").isNull()), ROWS)
+    rejects = lines.rejects(texts.lines, found, F.col("text").rlike(HEADER))
+    rejects = rejects.unionByName(files.bad_files(spark, texts.bad))
+    return Source(rows, rejects, runs_of(rows, client="node", folders=texts.folders))
 
 
-def parsed(text: DataFrame, roots: Mapping[str, str]) -> DataFrame:
-    """The columns of ROWS from lines, and ``reason``: why a line cannot be used, or null."""
-    end = _end_ns()
-    start = end - _milliseconds() * MILLISECOND
-    return text.select(
-        _reason().alias("reason"),
-        files.run_of(roots).alias("run"),
-        _tier().alias("tier"),
-        files.within(roots).alias("node"),
+def parsed(text: DataFrame) -> DataFrame:
+    """Lines with the columns of ROWS, and with ``reason``: why a line cannot be used, or null."""
+    fields = F.split("text", ";", 3)
+    found = lines.once(text, took=F.get(fields, F.lit(0)), time=F.get(fields, F.lit(1)), rest=F.get(fields, F.lit(2)))
+    found = lines.once(found, milliseconds=_milliseconds(), end_ns=_end_ns(), action=_action())
+    found = lines.once(found, name=F.substring_index("action", "#", 1), request_name=_request(), message=_message())
+    found = lines.once(found, tier=_tier(F.col("name")))
+    found = lines.once(found, operation=_operation(F.col("tier")), outcome=_outcome(F.col("tier")))
+    start = F.col("end_ns") - F.col("milliseconds") * MILLISECOND
+    unknown = [field.name for field in ROWS if field.nullable]
+    return lines.once(found, reason=_reason()).select(
+        "*",
         F.lit("").alias("client"),
         F.lit(0).alias("request"),
-        _operation().alias("operation"),
-        _outcome().alias("outcome"),
         start.alias("intended_ns"),
         start.alias("start_ns"),
-        end.alias("end_ns"),
-        *(F.lit(None).alias(field.name) for field in ROWS if field.name.endswith("_ns") and field.nullable),
+        *(F.lit(None).alias(name) for name in unknown),
         F.lit(0).alias("bytes"),
         F.lit(0).alias("messages"),
-        F.lit(None).alias("batch"),
     )
 
 
-def _field(number: int) -> Column:
-    return F.get(F.split("text", ";", 3), F.lit(number))
-
-
 def _milliseconds() -> Column:
-    return F.when(_field(0).rlike(r"^\d{1,12}$"), _field(0)).try_cast("bigint")
+    return F.when(F.col("took").rlike(r"^\d{1,12}$"), F.col("took")).try_cast("bigint")
 
 
 def _older() -> Column:
-    return F.length(_field(1)) == 14
+    return F.length("time") == 14
 
 
 def _end_ns() -> Column:
-    calendar = F.unix_millis(F.try_to_timestamp(F.concat(_field(1), F.lit("Z")), F.lit("yyyyMMddHHmmssX")))
-    digits = F.when(_field(1).rlike(r"^\d{1,14}$"), _field(1))
+    calendar = F.unix_millis(F.try_to_timestamp(F.concat("time", F.lit("Z")), F.lit("yyyyMMddHHmmssX")))
+    digits = F.when(F.col("time").rlike(r"^\d{1,13}$"), F.col("time"))
     return F.when(_older(), calendar).otherwise(digits.try_cast("bigint")) * MILLISECOND
 
 
 def _action() -> Column:
     """Without the context, which is behind the last semicolon: a message in it may have semicolons, too."""
-    return F.when(_older(), _field(2)).otherwise(F.regexp_replace(_field(2), ";[^;]*$", ""))
-
-
-def _name() -> Column:
-    return F.substring_index(_action(), "#", 1)
-
-
-def _tier() -> Column:
-    pairs = [F.lit(word) for action, tier in ACTIONS.items() for word in (action, tier)]
-    return F.try_element_at(F.create_map(*pairs), _name())
+    return F.when(_older(), F.col("rest")).otherwise(F.regexp_replace("rest", ";[^;]*$", ""))
 
 
 def _request() -> Column:
     """The request of Request:Response, which ends the action."""
-    return F.regexp_extract(_action(), r"#([^#:]+):[^#:]*$", 1)
+    return F.regexp_extract("action", r"#([^#:]+):[^#:]*$", 1)
 
 
-def _operation() -> Column:
-    tier = _tier()
-    named = F.when(tier.isin(CLIENT, PROCESS), _request())
-    named = named.when(tier == DATABASE, F.regexp_extract(_action(), "^[^#]*#([^#]+)", 1))
+def _message() -> Column:
+    """Of a client's error, which is #Timeout or ##message before the request."""
+    found = F.regexp_extract("action", "^[^#]*#Error#(.*)#[^#]*$", 1)
+    return F.when(F.col("action").contains("#Error#"), F.trim(found, F.lit("#")))
+
+
+def _tier(name: Column) -> Column:
+    pairs = [F.lit(word) for action, tier in ACTIONS.items() for word in (action, tier)]
+    return F.try_element_at(F.create_map(*pairs), name)
+
+
+def _operation(tier: Column) -> Column:
+    named = F.when(tier.isin(CLIENT, PROCESS), F.col("request_name"))
+    named = named.when(tier == DATABASE, F.regexp_extract("action", "^[^#]*#([^#]+)", 1))
     for of, operation in ANY.items():
         named = named.when(tier == of, F.lit(operation))
     return named
 
 
-def _outcome() -> Column:
-    """A client's error is #Timeout or ##message before the request; a dequeue ends in the number it found."""
-    message = F.trim(F.regexp_extract(_action(), "^[^#]*#Error#(.*)#[^#]*$", 1), F.lit("#"))
-    client = F.when(_action().rlike("^[^#]*#OK#"), F.lit("ok")).when(
-        _action().rlike("^[^#]*#Error#"), F.when(message == "", F.lit("Error")).otherwise(message)
+def _outcome(tier: Column) -> Column:
+    """A call of the database that looked for messages ends in the number it found."""
+    action = F.col("action")
+    client = F.when(action.rlike("^[^#]*#OK#"), F.lit("ok")).when(
+        action.rlike("^[^#]*#Error#"), F.when(F.col("message") == "", F.lit("Error")).otherwise(F.col("message"))
     )
-    database = F.when(_action().endswith("#Error"), F.lit("Error")).when(_action().endswith("#Ok#0"), F.lit("empty"))
+    database = F.when(action.endswith("#Error"), F.lit("Error")).when(action.endswith("#Ok#0"), F.lit("empty"))
     return (
-        F.when(_tier() == CLIENT, client)
-        .when(_tier() == DATABASE, F.coalesce(database, F.lit("ok")))
+        F.when(tier == CLIENT, client)
+        .when(tier == DATABASE, F.coalesce(database, F.lit("ok")))
         .otherwise(F.lit("ok"))
     )
 
@@ -159,10 +147,10 @@ def _outcome() -> Column:
 def _reason() -> Column:
     return (
         F.when(F.trim("text") == "", F.lit("the line is empty"))
-        .when(_field(2).isNull(), F.lit("a line has three or four fields with semicolons between them"))
-        .when(_milliseconds().isNull(), F.lit("the milliseconds are not a whole number"))
-        .when(_end_ns().isNull(), F.lit("the time is neither epoch milliseconds nor yyyyMMddHHmmss"))
-        .when(_tier().isNull(), F.concat(F.lit("there is no action "), F.left(_name(), F.lit(50))))
-        .when(_operation() == "", F.lit("the action does not name its request"))
-        .when(_outcome().isNull(), F.lit("the action says neither OK nor Error"))
+        .when(F.col("rest").isNull(), F.lit("a line has three or four fields with semicolons between them"))
+        .when(F.col("milliseconds").isNull(), F.lit("the milliseconds are not a whole number"))
+        .when(F.col("end_ns").isNull(), F.lit("the time is neither epoch milliseconds nor yyyyMMddHHmmss"))
+        .when(F.col("tier").isNull(), F.concat(F.lit("there is no action "), F.left("name", F.lit(50))))
+        .when(F.col("operation") == "", F.lit("the action does not name its request"))
+        .when(F.col("outcome").isNull(), F.lit("the action says neither OK nor Error"))
     )

@@ -1,0 +1,99 @@
+"""The result tables: what each is called, and its columns. Whoever shows results relies on them, whoever makes them
+closes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from stafette.errors import InternalError
+
+_TEXT, _WHOLE, _NUMBER, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+
+
+def _schema(texts: str = "", **others: str) -> pa.Schema:
+    """Columns that are texts, then the others: `whole`, `number` or `flag`, in the order given."""
+    fields = [(name, _TEXT) for name in texts.split()]
+    types = {"whole": _WHOLE, "number": _NUMBER, "flag": _FLAG, "text": _TEXT}
+    return pa.schema(fields + [(name, types[kind]) for name, kind in others.items()])
+
+
+PERCENTILES = {"p2_5_ms": 25, "p50_ms": 500, "p90_ms": 900, "p95_ms": 950, "p97_5_ms": 975, "p99_ms": 990, "p99_9_ms": 999}
+"""Of the summary, in thousandths: so that ranks are whole numbers."""
+WINDOW_PERCENTILES = {"p50_ms": 500, "p95_ms": 950, "p99_ms": 990}
+PHASES = ("read_ms", "decode_ms", "queue_ms", "database_ms", "parked_ms", "encode_ms", "write_ms")
+"""Of the broker, as means."""
+_GROUP = "run tier operation outcome"
+
+TABLES: dict[str, pa.Schema] = {
+    "summary": _schema(
+        _GROUP, count="whole", mean_ms="number", stddev_ms="number", mean_low_ms="number", mean_high_ms="number",
+        stddev_low_ms="number", stddev_high_ms="number", batch_low_ms="number", batch_high_ms="number",
+        **dict.fromkeys(PERCENTILES, "number"), max_ms="number", throughput_per_s="number", bytes="whole",
+        messages="whole",
+    ),
+    "shares": _schema(_GROUP, limit_ms="number", share="number"),
+    "windows": _schema(
+        _GROUP, second="number", seconds="number", count="whole", throughput_per_s="number", mean_ms="number",
+        **dict.fromkeys(WINDOW_PERCENTILES, "number"), max_ms="number",
+    ),
+    "breakdown": _schema(
+        "run operation outcome", count="whole", client_ms="number", **dict.fromkeys(PHASES, "number"),
+        client_queue_ms="number", client_encode_ms="number", client_read_ms="number", unexplained_ms="number",
+    ),
+    "joins": _schema(
+        "run", client_rows="whole", broker_rows="whole", joined="whole", client_only="whole", broker_only="whole",
+        never_sent="whole",
+    ),
+    "distribution": _schema("run operation outcome", bin_ms="number", count="whole"),
+    "queues": _schema("run", second="number", queue="text", messages="whole"),
+    "costs": _schema("run", second="number", process="text", cpu_share="number", resident_bytes="whole"),
+    "points": _schema(
+        "experiment label levels", repetitions="whole", metric="text", mean="number", low="number", high="number"
+    ),
+    "curves": _schema(
+        "experiment factor level other_levels metric", mean="number", low="number", high="number"
+    ),
+    "effects": _schema(
+        "experiment metric effect", value="number", low="number", high="number", variation_percent="number"
+    ),
+    "laws": _schema("run law", expected="number", found="number", ratio="number", ok="flag", sentence="text"),
+    "warm_up": _schema("run", given_s="number", found_s="number", sentence="text"),
+    "stationarity": _schema(
+        "run metric", statistic="number", p_value="number", stationary="flag", sentence="text"
+    ),
+    "models": _schema(
+        "experiment model", x="number", metric="text", measured="number", predicted="number", low="number",
+        high="number",
+    ),
+    "rejects": _schema("file", line="whole", text="text", reason="text"),
+}  # fmt: skip
+
+SUMMARY_KEYS = (
+    "run", "tier", "operation", "outcome", "count", "mean_ms", "stddev_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms",
+    "throughput_per_s", "ci95_ms",
+)  # fmt: skip
+"""Of each object in summary.json."""
+
+ALL, ANSWERED = "all", "answered"
+"""What stands for the operation and the outcome in rows over everything that was answered."""
+SUCCESSES = ("ok", "empty")
+
+
+def table(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """A result table out of its rows, which must have exactly its columns."""
+    schema, listed = TABLES[name], list(rows)
+    for row in listed:
+        if row.keys() != set(schema.names):
+            raise InternalError(f"a row of {name} has other columns than agreed: {sorted(row.keys() ^ set(schema.names))}")
+    return pa.Table.from_pylist(listed, schema=schema)
+
+
+def columns(name: str, given: Mapping[str, Any]) -> pa.Table:
+    """A result table out of its columns."""
+    schema = TABLES[name]
+    if given.keys() != set(schema.names):
+        raise InternalError(f"the table {name} has other columns than agreed: {sorted(given.keys() ^ set(schema.names))}")
+    return pa.Table.from_arrays([pa.array(given[field.name], type=field.type) for field in schema], schema=schema)
