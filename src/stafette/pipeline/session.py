@@ -14,12 +14,14 @@ from stafette.errors import Unavailable
 from stafette.pipeline import java
 
 LOCAL = "local[*]"
+LOOPBACK = "127.0.0.1"
 GIBIBYTE = 1024**3
 LARGEST_MEMORY = 4 * GIBIBYTE
 """Of the Java process, when everything runs on this machine. Our jobs spill to disk rather than need more."""
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
 ALWAYS = {
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{LOGGING}",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.adaptive.enabled": "true",
@@ -35,8 +37,10 @@ def start(*, master: str = LOCAL, remote: str | None = None, conf: Mapping[str, 
             builder = SparkSession.builder.remote(remote)
             return _configured(builder, {"spark.sql.session.timeZone": "UTC", **(conf or {})}).getOrCreate()
         os.environ["JAVA_HOME"] = str(java.home())
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1") if master.startswith("local") else None
-        chosen = ALWAYS | (_local() if master.startswith("local") else {}) | dict(conf or {})
+        local = master.startswith("local")
+        if local:
+            os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # else Spark looks for an address, and tells of it
+        chosen = ALWAYS | (_local() if local else {}) | dict(conf or {})
         return _configured(SparkSession.builder.master(master).appName("stafette"), chosen).getOrCreate()
     except PySparkException as error:
         raise Unavailable(f"Spark did not start on {remote or master}: {_first_line(error)}") from error
@@ -53,8 +57,8 @@ def _local() -> dict[str, str]:
     memory = min(LARGEST_MEMORY, psutil.virtual_memory().total // 4)
     return {
         "spark.driver.memory": f"{memory // 1024**2}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{LOGGING}",
-        "spark.driver.host": "127.0.0.1",
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.default.parallelism": str(2 * cores),
     }

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stafette.pipeline import results
+
 Tables = dict[str, pa.Table]
 Facts = dict[str, Any]
 
@@ -151,21 +153,11 @@ def one_run(
 
 PER_RUN = ("summary", "shares", "windows", "breakdown", "joins", "distribution", "queues", "costs", "laws", "warm_up",
            "stationarity")  # fmt: skip
-SCHEMAS = {
-    "points": "experiment:s label:s levels:s repetitions:i metric:s mean low high",
-    "curves": "experiment:s factor:s level:s other_levels:s metric:s mean low high",
-    "effects": "experiment:s metric:s effect:s value low high variation_percent",
-    "models": "experiment:s model:s x metric:s measured predicted low high",
-    "rejects": "file:s line:i text:s reason:s",
-}
-_TYPES = {"s": pa.string(), "i": pa.int64(), "": pa.float64()}
 
 
 def table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
-    if name not in SCHEMAS:
-        return pa.Table.from_pylist(rows)
-    fields = [field.partition(":") for field in SCHEMAS[name].split()]
-    return pa.Table.from_pylist(rows, schema=pa.schema([(column, _TYPES[kind]) for column, _, kind in fields]))
+    """With the columns that the job's tables have, and no others."""
+    return results.table(name, rows)
 
 
 def run_entry(run: str, experiment: str, label: str, levels: dict[str, Any], repetition: int = 1) -> dict[str, Any]:
@@ -297,7 +289,17 @@ def two_k(repetitions: int = 3) -> tuple[Tables, Facts]:
             rows.append({"experiment": "mlmq-2k", "metric": metric, "effect": called, "value": value * scale,
                          "low": (value - 1) * scale, "high": (value + 1) * scale,
                          "variation_percent": None if effect == "mean" else 100 * value**2 / total})  # fmt: skip
-        rows.append({"experiment": "mlmq-2k", "metric": metric, "effect": "error", "variation_percent": 2.0})
+        rows.append(
+            {
+                "experiment": "mlmq-2k",
+                "metric": metric,
+                "effect": "error",
+                "value": None,
+                "low": None,
+                "high": None,
+                "variation_percent": 2.0,
+            }
+        )
     tables = merged(parts)
     tables["points"], tables["effects"] = table("points", points), table("effects", rows)
     return tables, facts(entries)

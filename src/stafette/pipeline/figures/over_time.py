@@ -91,7 +91,7 @@ def response_time_over_time(
     for panel, ((operation, outcome), rows) in enumerate(groups.items(), start=1):
         drawn = [max(group, key=lambda row: row["p99_ms"] or 0) for group in _grouped(rows, points)]
         _add_bands(figure, drawn, unit, look(operation, outcome), panel)
-        name = plain(series_name(operation, outcome), 22)
+        name = plain(series_name(operation, outcome), 18)
         low, high = _range(drawn)
         log = low > 0 and high / low > LOG_FROM
         figure.update_yaxes(title_text=f"{name}<br>ms{', log' if log else ''}", row=panel, col=1)

@@ -186,7 +186,7 @@ def name_rows(figure: go.Figure, names: list[Any], limit: int = 46) -> None:
     texts = [plain(name, limit) for name in names]
     figure.update_yaxes(
         tickvals=list(range(len(texts))), ticktext=texts, range=[len(texts) - 0.5, -0.5], ticklen=0, showgrid=False,
-        rangemode=None,
+        zeroline=False, rangemode=None,
     )  # fmt: skip
 
 

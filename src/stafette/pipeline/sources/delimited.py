@@ -16,17 +16,19 @@ from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType, StructField, StructType
 
 from stafette.pipeline.schema import ROWS, check
 from stafette.pipeline.sources import files, lines, mapping
 from stafette.pipeline.sources.base import Source
 from stafette.pipeline.sources.made_up import runs_of
-from stafette.pipeline.sources.mapping import Mapping, Place
+from stafette.pipeline.sources.mapping import Mapping
 from stafette.trace import PHASES
 
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 TIERS = ("client", "broker")
+_MOMENTS = ("start", "end", "intended")
+_COUNTS = ("request", "bytes", "messages")
+_NEEDED = ("start", "end", "duration")
 _NUMBER = "decimal(28,9)"
 _BROKEN = "_broken"
 
@@ -78,16 +80,84 @@ def _of(text: DataFrame, names: Sequence[str]) -> DataFrame:
 
 def _parsed(text: DataFrame, places: Map[str, int], count: int, how: Mapping) -> DataFrame:
     """Lines with the columns of ROWS, and with ``reason``: why a line cannot be used, or null."""
-    fields = StructType([StructField(f"_{number}", StringType()) for number in range(count)])
-    fields.add(_BROKEN, StringType())
+    columns = ", ".join([*(f"_{number} string" for number in range(count)), f"{_BROKEN} string"])
     options = {"sep": how.separator, "quote": how.quote, "columnNameOfCorruptRecord": _BROKEN, "mode": "PERMISSIVE"}
-    parsed = text.withColumnsRenamed({"run": "_run", "node": "_node"})
-    parsed = lines.once(parsed, fields=F.from_csv("text", F.lit(fields.json()), options))
     given = {name: F.trim(F.col(f"fields._{number}")) for name, number in places.items()}
-    parsed = lines.once(parsed, **_numbers(given, how), **_words(given, how))
-    parsed = lines.once(parsed, **_times(given))
-    parsed = lines.once(parsed, reason=_reason(given, how))
+    found = text.withColumnsRenamed({"run": "folder_run", "node": "folder_node"})
+    found = lines.once(found, fields=F.from_csv("text", columns, options))
+    found = lines.once(found, **_numbers(given, how), **_words(given, how))
+    found = lines.once(found, **_times(given))
+    found = lines.once(found, reason=_reason(given, how))
     unknown = [field.name for field in ROWS if field.nullable and field.name not in given]
-    return parsed.select("*", *(F.lit(None).alias(name) for name in unknown)).select(
-        "file", "split", "place", "text", "reason", *ROWS.names
-    )
+    whole = found.select("*", *(F.lit(None).cast(ROWS[name].dataType).alias(name) for name in unknown))
+    return whole.select("file", "split", "place", "text", "reason", *ROWS.names)
+
+
+def _numbers(given: Map[str, Column], how: Mapping) -> dict[str, Column]:
+    """All that are numbers; null where a field is none. Times get the name ``the_start``, for not all are given."""
+    numbers = {f"the_{name}": _moment(given[name], how) for name in _MOMENTS if name in given}
+    if "duration" in given:
+        numbers["the_duration"] = _scaled(given["duration"], how.unit_of_durations)
+    numbers |= {phase: _scaled(given[phase], how.unit_of_durations) for phase in PHASES if phase in given}
+    return numbers | {name: _scaled(given[name], "ns") if name in given else F.lit(0) for name in _COUNTS}
+
+
+def _moment(field: Column, how: Mapping) -> Column:
+    if how.unit is not None:
+        return _scaled(field, how.unit)
+    date = F.try_to_timestamp(field) if how.pattern == "iso" else F.try_to_timestamp(field, F.lit(how.pattern))
+    if how.zone != "UTC":
+        date = F.to_utc_timestamp(date, how.zone)
+    return F.unix_micros(date) * NANOSECONDS["us"]
+
+
+def _scaled(field: Column, unit: mapping.Unit) -> Column:
+    return (field.try_cast(_NUMBER) * F.lit(NANOSECONDS[unit]).cast("decimal(10,0)")).try_cast("bigint")
+
+
+def _words(given: Map[str, Column], how: Mapping) -> dict[str, Column]:
+    constants = how.constants
+    instead = {
+        "run": F.col("folder_run") if constants.run is None else F.lit(constants.run),
+        "node": F.col("folder_node") if constants.node is None else F.lit(constants.node),
+        **{name: F.lit(getattr(constants, name)) for name in ("tier", "client", "operation", "outcome")},
+    }
+    words = {name: given.get(name, constant) for name, constant in instead.items()}
+    if how.outcomes and "outcome" in given:
+        meanings = F.create_map(*(F.lit(word) for pair in how.outcomes.items() for word in pair))
+        words["outcome"] = F.coalesce(F.try_element_at(meanings, words["outcome"]), words["outcome"])
+    return words
+
+
+def _times(given: Map[str, Column]) -> dict[str, Column]:
+    """Start and end, of which one may have to be computed."""
+    start = F.col("the_start") if "start" in given else F.col("the_end") - F.col("the_duration")
+    end = F.col("the_end") if "end" in given else F.col("the_start") + F.col("the_duration")
+    intended = F.coalesce("the_intended", start) if "intended" in given else start
+    return {"start_ns": start, "end_ns": end, "intended_ns": intended}
+
+
+def _reason(given: Map[str, Column], how: Mapping) -> Column:
+    reason = F.when(F.trim("text") == "", F.lit("the line is empty"))
+    if how.header:  # without one nobody knows how many fields there should be
+        reason = reason.when(F.col(f"fields.{_BROKEN}").isNotNull(), F.lit("it has more or fewer fields than the header"))
+    kind = "number" if how.pattern is None else "date"
+    for name, column, what in (
+        *((name, f"the_{name}", kind) for name in _MOMENTS),
+        ("duration", "the_duration", "number"),
+        *((phase, phase, "number") for phase in PHASES),
+        *((name, name, "number") for name in _COUNTS),
+    ):
+        if name not in given:
+            continue
+        if name in _NEEDED:
+            reason = reason.when(given[name].isNull() | (given[name] == ""), F.lit(f"it has no {name}"))
+        filled = given[name] != ""
+        reason = reason.when(filled & F.col(column).isNull(), F.lit(f"{name} is not a {what}"))
+        if name not in _MOMENTS:
+            reason = reason.when(F.col(column) < 0, F.lit(f"{name} is negative"))
+    for name in ("run", "tier", "operation", "outcome"):
+        reason = reason.when(F.coalesce(F.col(name), F.lit("")) == "", F.lit(f"it has no {name}"))
+    reason = reason.when(~F.col("tier").isin(*TIERS), F.concat(F.lit("there is no tier "), "tier"))
+    reason = reason.when(F.col("start_ns") < F.col("intended_ns"), F.lit("it starts before it was to"))
+    return reason.when(F.col("end_ns") < F.col("start_ns"), F.lit("it ends before it starts"))

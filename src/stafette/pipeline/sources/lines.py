@@ -61,6 +61,12 @@ def _not_empty(spark: SparkSession, paths: Sequence[str]) -> list[str]:
     return [path for (path,) in _text(spark, paths).select("_metadata.file_path").distinct().collect()]
 
 
+def first(lines: DataFrame) -> dict[str, str]:
+    """The first line of each file."""
+    heads = lines.where(F.col("split") == 0).groupBy("file").agg(F.min_by("text", "place"))
+    return {file: text for file, text in heads.collect()}
+
+
 def once(frame: DataFrame, **columns: Column) -> DataFrame:
     """With these columns, each computed once for a row.
 
