@@ -89,8 +89,9 @@ def requests(
     payload = chance.integers(50, 2000, count)
     messages = ((outcome == "ok") & (operation != "echo")).astype(np.int32)
     shared = {**names, "bytes": payload, "messages": messages}
+    own = {"queue_ns": waiting, "encode_ns": encoding, "read_ns": reading}
     client_rows = _table(
-        shared | _times(start, start, start + response) | {"queue_ns": waiting, "encode_ns": encoding, "read_ns": reading},
+        shared | _times(start, start, start + response) | own,
         tier="client", node=np.full(count, "load-1"), request=np.where(unsent, 0, request), batch=None,
     )  # fmt: skip
     broker_rows = _table(
@@ -167,7 +168,8 @@ def write_samples(folder: Path, begin_ns: int, end_ns: int, brokers: int = 2) ->
     folder.mkdir(parents=True, exist_ok=True)
     moments = np.arange(begin_ns, end_ns + 1, SECOND)
     seconds = np.arange(len(moments))
-    pq.write_table(pa.table({"at_ns": moments, "queue": ["q-1"] * len(moments), "messages": seconds}), folder / "queues.parquet")
+    lengths = {"at_ns": moments, "queue": ["q-1"] * len(moments), "messages": seconds}
+    pq.write_table(pa.table(lengths), folder / "queues.parquet")
     counters = ("commits", "rollbacks", "blocks_read", "blocks_hit", "rows_inserted", "rows_deleted", "deadlocks",
                 "wal_bytes", "dead_rows", "connections", "active")  # fmt: skip
     pq.write_table(pa.table({"at_ns": moments} | dict.fromkeys(counters, 10 * seconds)), folder / "database.parquet")

@@ -202,10 +202,10 @@ def capacity(clients: int) -> tuple[float, float]:
 SWEEP_CLIENTS = (1, 2, 4, 8, 16, 32, 64)
 
 
-def sweep(repetitions: int = 3) -> tuple[Tables, Facts]:
+def sweep(repetitions: int = 3, numbers: tuple[int, ...] = SWEEP_CLIENTS) -> tuple[Tables, Facts]:
     """Clients from 1 to 64, each point three times, with models; the last run is not valid and some lines were bad."""
     parts, entries, points = [], [], []
-    for place, (clients, again) in enumerate(itertools.product(SWEEP_CLIENTS, range(1, repetitions + 1)), start=1):
+    for place, (clients, again) in enumerate(itertools.product(numbers, range(1, repetitions + 1)), start=1):
         run = f"asl15-clients-0001/{place:03d}-clients={clients}-r{again}"
         rate, slow = capacity(clients)
         parts.append(one_run(run, rate=rate, slow=slow, queues=12 if clients == 64 else 2, seed=place))

@@ -6,8 +6,9 @@ The tables are small by contract, so plain dictionaries do; nothing here knows o
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -124,8 +125,7 @@ class RunFacts:
     @property
     def title(self) -> str:
         """How a reader tells it from the others."""
-        name = self.label or self.run
-        return f"{name}, repetition {self.repetition}" if self.more.get("repeated") else name
+        return str(self.more.get("title") or self.label or self.run)
 
     def stages(self, tables: Tables) -> Stages:
         """Where warm-up and window lie."""
@@ -146,20 +146,29 @@ def run_facts(tables: Tables, facts: Mapping[str, Any]) -> list[RunFacts]:
     told = [_told(entry) for entry in facts.get("runs") or []]
     known = {run.run for run in told}
     told += [RunFacts(run=name, label=name) for name in distinct(select(tables, "summary"), "run") if name not in known]
-    points = [(run.experiment, run.label) for run in told]
-    repeated = [points.count(point) > 1 for point in points]
-    return [_with(run, repeated=again) for run, again in zip(told, repeated, strict=True)]
+    points = Counter((run.experiment, run.label) for run in told)
+    runs = Counter((run.experiment, run.label, run.repetition) for run in told)
+    return [replace(run, more={**run.more, "title": _title(run, points, runs)}) for run in told]
+
+
+def _title(run: RunFacts, points: Counter[Any], runs: Counter[Any]) -> str:
+    """The label, with the repetition where there are several; the id where that still leaves two alike."""
+    if not run.label or runs[run.experiment, run.label, run.repetition] > 1:
+        return run.run
+    return f"{run.label}, repetition {run.repetition}" if points[run.experiment, run.label] > 1 else run.label
 
 
 def _told(entry: Mapping[str, Any]) -> RunFacts:
+    state = entry.get("state") or "done"
+    ended_badly = () if state == "done" else (f"{state}: {entry.get('why') or 'nobody said why'}",)
     return RunFacts(
         run=str(entry.get("run") or entry.get("id") or ""),
         experiment=str(entry.get("experiment") or ""),
         label=str(entry.get("label") or ""),
         levels=levels_of(dict(entry)),
         repetition=int(entry.get("repetition") or 1),
-        valid=entry.get("valid"),
-        sentences=tuple(entry.get("sentences") or ()),
+        valid=False if ended_badly else entry.get("valid"),
+        sentences=(*ended_badly, *(entry.get("sentences") or ())),
         thresholds=tuple(entry.get("thresholds") or ()),
         load=_stretch(entry.get("load")),
         window=_stretch(entry.get("window")),
@@ -173,8 +182,3 @@ def _stretch(value: Any) -> tuple[int, int] | None:
     if isinstance(value, Mapping):
         return int(value["start_ns"]), int(value["end_ns"])
     return int(value[0]), int(value[1])
-
-
-def _with(run: RunFacts, **more: Any) -> RunFacts:
-    values = {name: getattr(run, name) for name in _KNOWN}
-    return RunFacts(**values, more={**run.more, **more})

@@ -17,11 +17,10 @@ import jinja2
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from stafette.errors import InvalidRequest
 from stafette.pipeline import figures, tables
 from stafette.pipeline.figures.rows import Tables
 from stafette.pipeline.report import method
-from stafette.pipeline.report.sections import Drawing, Section, sections
+from stafette.pipeline.report.sections import Drawing, Section, drawn_runs, sections
 from stafette.pipeline.report.verdict import key_figures, rejected, verdict
 
 FILE = "report.html"
@@ -33,11 +32,7 @@ FROM_RUN = (
 
 def write(out: Path) -> Path:
     """Write the report of an analysis into its folder."""
-    path = out / "facts.json"
-    try:
-        facts = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise InvalidRequest(f"cannot read {path}; analyze the runs first: {error}") from error
+    facts = tables.load_facts(out)
     facts["runs"] = [_filled_in(entry) for entry in facts.get("runs") or []]
     report = out / FILE
     unfinished = report.with_name(f"{FILE}.tmp")
@@ -61,7 +56,7 @@ def render(result: Tables, facts: Mapping[str, Any]) -> str:
         key=key,
         intervals=intervals,
         sections=bodies,
-        runs=[run.title for run in runs] if len(experiments) < 2 else [f"{r.experiment}: {r.title}" for r in runs],
+        runs=[f"{run.experiment}: {run.title}" if len(experiments) > 1 else run.title for run in drawn_runs(runs)],
         method=method.sentences(result, runs, facts),
         method_grids=method.grids(runs, facts),
         rejected=rejected(result, facts),

@@ -12,6 +12,7 @@ from stafette.pipeline.figures.style import PHASES, number
 
 Thing = TypeVar("Thing")
 
+BEYOND = 1.01
 MANY = 3
 """So many things are named; a caption is not a table."""
 
@@ -171,8 +172,17 @@ def predicted_and_measured(tables: Tables, experiment: str) -> str:
             mean = sum(abs(row["predicted"] / row["measured"] - 1) for row in mine) / len(mine)
             off.append(f"{100 * mean:.0f} % in {METRICS.get(metric, metric).removesuffix(' (ms)')}")
         told.append(f"{MODELS.get(model, (model, None))[0]} is off by {_list(off)}")
-    told = [*told, "bounds cannot be passed"] if any(row["model"] == "bounds" for row in rows) else told
-    return f"On average {'; '.join(told)}." if told else "No model could be compared."
+    bounds = [row for row in rows if row["model"] == "bounds"]
+    off_by = f"On average {'; '.join(told)}." if told else ""
+    beyond = f" {sum(map(_beyond, bounds))} of {len(bounds)} measurements lie beyond the bounds." if bounds else ""
+    return f"{off_by}{beyond}".strip() or "No model could be compared with 1 measurement or more."
+
+
+def _beyond(row: Row) -> bool:
+    """Throughput above what is possible, or an answer faster than that: by more than rounding."""
+    if row["metric"] == "throughput":
+        return bool(row["measured"] > row["predicted"] * BEYOND)
+    return bool(row["measured"] * BEYOND < row["predicted"])
 
 
 def _summary(tables: Tables, run: str) -> dict[tuple[str, str], Row]:

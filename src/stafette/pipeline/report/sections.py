@@ -33,8 +33,8 @@ from stafette.pipeline.figures.style import number
 from stafette.pipeline.report import captions
 from stafette.pipeline.report.grids import MAX_ROWS, Cell, Grid, grid, made
 
-MAX_RUNS = 60
-"""So many runs are drawn one by one; a series has more points only when it is a machine that reads it."""
+MAX_RUNS = 30
+"""So many runs are drawn one by one, which keeps the file below 8 MB."""
 POINTS_IN_ALL, ROWS_IN_ALL = 12_000, 1_800
 """Of all runs together, on one line and in one table: what keeps the file small."""
 EFFECT_METRICS = ("throughput", "mean_ms", "p99_ms")
@@ -79,7 +79,7 @@ class Section:
 
 def sections(tables: Tables, runs: Sequence[RunFacts]) -> list[Section]:
     """All that can be shown, in order; at the end, why other things are not there."""
-    drawn = list(runs[:MAX_RUNS])
+    drawn = drawn_runs(runs)
     most = max(20, min(MAX_ROWS, ROWS_IN_ALL // max(1, len(drawn))))
     parts = [
         _over_time(tables, drawn, most),
@@ -92,9 +92,16 @@ def sections(tables: Tables, runs: Sequence[RunFacts]) -> list[Section]:
         _checks(tables, runs),
     ]
     if len(runs) > MAX_RUNS:
-        parts[0].notes.append(f"Of {len(runs):,} runs the first {MAX_RUNS} are drawn; the tables have all.")
+        how = "those that are not valid and first repetitions before others; the tables have all"
+        parts[0].notes.append(f"Of {len(runs):,} runs {MAX_RUNS} are drawn, {how}.")
     left_out = Section("left-out", "Not in this report", notes=[n for part in parts if part.empty for n in part.notes])
     return [part for part in parts if not part.empty] + ([left_out] if left_out.notes else [])
+
+
+def drawn_runs(runs: Sequence[RunFacts]) -> list[RunFacts]:
+    """The runs that are drawn one by one, in their order."""
+    places = sorted(range(len(runs)), key=lambda place: (runs[place].valid is not False, runs[place].repetition))
+    return [runs[place] for place in sorted(places[:MAX_RUNS])]
 
 
 def _over_time(tables: Tables, runs: Sequence[RunFacts], most: int) -> Section:
@@ -130,14 +137,15 @@ def _breakdown(tables: Tables, drawn: Sequence[RunFacts], runs: Sequence[RunFact
              partial(grid, select(tables, "breakdown", run=run.run), "breakdown"), place)  # fmt: skip
     for experiment in dict.fromkeys(run.experiment for run in runs):
         mine = [run for run in runs if run.experiment == experiment]
-        labels = {run.run: run.label or run.run for run in mine}
+        labels, titles = {run.run: run.label or run.run for run in mine}, {run.run: run.title for run in mine}
         rows = [row for run in mine for row in select(tables, "breakdown", run=run.run)]
         for operation, outcome in list(by_series(rows))[:2]:
             found = [row for row in rows if (row["operation"], row["outcome"]) == (operation, outcome)]
             _add(section, f"{operation} at every point{_of(experiment, runs)}",
                  figures.breakdown_by_point(tables, mine, operation, outcome),
                  partial(captions.breakdown_by_point, found, labels),
-                 partial(grid, found, "breakdown", list(found[0])))  # fmt: skip
+                 partial(grid, [{**row, "run": titles[row["run"]]} for row in found], "breakdown",
+                         [c for c in found[0] if c not in {"operation", "outcome"}]))  # fmt: skip
     return _or_why(section, "There is no breakdown: it takes the traces of both tiers, with phases.")
 
 
@@ -274,8 +282,16 @@ def _checks(tables: Tables, runs: Sequence[RunFacts]) -> Section:
         rows = [{**row, "run": titles.get(row["run"], row["run"])} for row in select(tables, name)]
         rows.sort(key=lambda row: row.get("ok") is not False and row.get("stationary") is not False)
         if rows:
-            section.grids.append((title, grid(rows, name, list(rows[0]))))
+            section.grids.append((f"{title}{_held(rows)}", grid(rows, name, list(rows[0]))))
     return _or_why(section, "No law could be checked: the source does not say how many clients there were.")
+
+
+def _held(rows: Sequence[Row]) -> str:
+    """How many hold, when that is the question."""
+    for column, words in (("ok", "hold"), ("stationary", "without a trend")):
+        if column in rows[0]:
+            return f": {sum(row[column] is True for row in rows):,} of {len(rows):,} {words}"
+    return ""
 
 
 def _of(experiment: str, runs: Sequence[RunFacts]) -> str:

@@ -1,8 +1,8 @@
 """Any delimited text with a time in each line, by a mapping that says what its columns mean (see ``mapping``).
 
 A line is a row: quotes may hold separators, but no line ends. Files may differ in the order of their columns; one whose
-header lacks a column that the mapping names is rejected as a whole. Times are exact to the nanosecond as numbers, to the
-microsecond as dates.
+header lacks a column that the mapping names is rejected as a whole. Times are exact to the nanosecond as numbers, to
+the microsecond as dates.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ def _parsed(text: DataFrame, places: Map[str, int], count: int, how: Mapping) ->
     options = {"sep": how.separator, "quote": how.quote, "columnNameOfCorruptRecord": _BROKEN, "mode": "PERMISSIVE"}
     given = {name: F.trim(F.col(f"fields._{number}")) for name, number in places.items()}
     found = text.withColumnsRenamed({"run": "folder_run", "node": "folder_node"})
-    found = lines.once(found, fields=F.from_csv("text", columns, options))
-    found = lines.once(found, **_numbers(given, how), **_words(given, how))
-    found = lines.once(found, **_times(given))
-    found = lines.once(found, reason=_reason(given, how))
+    # In steps, so that what several need is computed once.
+    found = found.withColumn("fields", F.from_csv("text", columns, options))
+    found = found.withColumns(_numbers(given, how) | _words(given, how))
+    found = found.withColumns(_times(given)).withColumn("reason", _reason(given, how))
     unknown = [field.name for field in ROWS if field.nullable and field.name not in given]
     whole = found.select("*", *(F.lit(None).cast(ROWS[name].dataType).alias(name) for name in unknown))
     return whole.select("file", "split", "place", "text", "reason", *ROWS.names)
@@ -140,7 +140,8 @@ def _times(given: Map[str, Column]) -> dict[str, Column]:
 def _reason(given: Map[str, Column], how: Mapping) -> Column:
     reason = F.when(F.trim("text") == "", F.lit("the line is empty"))
     if how.header:  # without one nobody knows how many fields there should be
-        reason = reason.when(F.col(f"fields.{_BROKEN}").isNotNull(), F.lit("it has more or fewer fields than the header"))
+        broken = F.col(f"fields.{_BROKEN}").isNotNull()
+        reason = reason.when(broken, F.lit("it has more or fewer fields than the header"))
     kind = "number" if how.pattern is None else "date"
     for name, column, what in (
         *((name, f"the_{name}", kind) for name in _MOMENTS),

@@ -64,17 +64,7 @@ def _not_empty(spark: SparkSession, paths: Sequence[str]) -> list[str]:
 def first(lines: DataFrame) -> dict[str, str]:
     """The first line of each file."""
     heads = lines.where(F.col("split") == 0).groupBy("file").agg(F.min_by("text", "place"))
-    return {file: text for file, text in heads.collect()}
-
-
-def once(frame: DataFrame, **columns: Column) -> DataFrame:
-    """With these columns, each computed once for a row.
-
-    Spark would copy an expression to each place that uses it, into filters, too, and a parser is all such places: two
-    million lines took twice as long. It does not copy what a generator makes, here of one row each.
-    """
-    made = F.struct(*(column.alias(name) for name, column in columns.items()))
-    return frame.select("*", F.inline(F.array(made)))
+    return {row[0]: row[1] for row in heads.collect()}
 
 
 def numbered(lines: DataFrame, chosen: DataFrame) -> DataFrame:

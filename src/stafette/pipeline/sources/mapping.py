@@ -1,23 +1,23 @@
 """What the columns of a delimited text mean, in a small TOML file::
 
-    separator = ";"                 # default ","
-    header = true                   # the first line names the columns; false: columns are numbers, from 1
-    files = "*.csv"                 # of which names, below the folders; default: all
-    unit = "ms"                     # of start, end and intended: s, ms, us or ns since the epoch; or
-    pattern = "yyyy-MM-dd HH:mm:ss.SSS"   # they are dates; "iso" for ISO-8601
-    zone = "Europe/Zurich"          # of dates that do not say; default UTC
-    duration_unit = "us"            # of duration and phases; default: unit, or ms where times are dates
+separator = ";"                 # default ","
+header = true                   # the first line names the columns; false: columns are numbers, from 1
+files = "*.csv"                 # of which names, below the folders; default: all
+unit = "ms"                     # of start, end and intended: s, ms, us or ns since the epoch; or
+pattern = "yyyy-MM-dd HH:mm:ss.SSS"   # they are dates; "iso" for ISO-8601
+zone = "Europe/Zurich"          # of dates that do not say; default UTC
+duration_unit = "us"            # of duration and phases; default: unit, or ms where times are dates
 
-    [columns]                       # two of start, end and duration; the others if there are any
-    start = "begin"
-    duration = "took"
-    operation = "endpoint"          # also: intended, outcome, client, request, node, run, tier, bytes, messages
-    [phases]                        # read, decode, queue, database, parked, encode, write
-    database = "sql_time"
-    [constants]                     # what is the same in all lines
-    tier = "broker"                 # default: tier client, operation request, outcome ok, run the folder, node the file
-    [outcomes]                      # what words of the outcome's column mean; others stay as they are
-    "200" = "ok"
+[columns]                       # two of start, end and duration; the others if there are any
+start = "begin"
+duration = "took"
+operation = "endpoint"          # also: intended, outcome, client, request, node, run, tier, bytes, messages
+[phases]                        # read, decode, queue, database, parked, encode, write
+database = "sql_time"
+[constants]                     # what is the same in all lines
+tier = "broker"                 # default: tier client, operation request, outcome ok, run the folder, node the file
+[outcomes]                      # what words of the outcome's column mean; others stay as they are
+"200" = "ok"
 """
 
 from __future__ import annotations

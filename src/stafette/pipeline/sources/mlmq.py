@@ -2,14 +2,14 @@
 
 ::
 
-    BrokerConfiguration Scenario[SimpleShutdownBroker] Port[8099] …              a first line about the settings
-    129;1383684920569;BProcReq#RegistrationRequest:RegistrationResponse;C[10]    milliseconds;epoch milliseconds;action;context
-    12;20131028143015;ClientSendRequest#OK#LoginRequest:LoginResponse            older: milliseconds;yyyyMMddHHmmss;action
+    BrokerConfiguration Scenario[SimpleShutdownBroker] Port[8099] …            a first line about the settings
+    129;1383684920569;BProcReq#RegistrationRequest:RegistrationResponse;C[10]  took (ms);epoch (ms);action;context
+    12;20131028143015;ClientSendRequest#OK#LoginRequest:LoginResponse          older: took (ms);yyyyMMddHHmmss;action
 
 The time, of UTC, is when the action was finished; it began so many milliseconds before. The older format knows seconds
 only. Actions have a long name and a short one, and this is where they go:
 
-    ClientSendRequest     CSndReq        tier client             operation: the request; outcome: ok, Timeout, the message
+    ClientSendRequest     CSndReq        tier client             operation: the request; outcome: ok, Timeout, message
     TotalRequestResponse  BTotReqResp    tier broker             of any request, for the line does not say which
     ReceiveRequest        BRcvReq        tier "broker receive"   of any request
     ProcessRequest        BProcReq       tier "broker process"   operation: the request
@@ -68,15 +68,17 @@ def read(spark: SparkSession, folders: Sequence[str | Path]) -> Source:
 def parsed(text: DataFrame) -> DataFrame:
     """Lines with the columns of ROWS, and with ``reason``: why a line cannot be used, or null."""
     fields = F.split("text", ";", 3)
-    found = lines.once(text, took=F.get(fields, F.lit(0)), time=F.get(fields, F.lit(1)), rest=F.get(fields, F.lit(2)))
-    found = lines.once(found, milliseconds=_milliseconds(), end_ns=_end_ns(), action=_action())
-    found = lines.once(found, name=F.substring_index("action", "#", 1), request_name=_request(), message=_message())
-    found = lines.once(found, tier=_tier(F.col("name")))
-    found = lines.once(found, operation=_operation(F.col("tier")), outcome=_outcome(F.col("tier")))
+    # In steps, so that what several need is computed once.
+    found = text.select("*", *(F.get(fields, F.lit(i)).alias(name) for i, name in enumerate(("took", "time", "rest"))))
+    found = found.withColumns({"milliseconds": _milliseconds(), "end_ns": _end_ns(), "action": _action()})
+    found = found.withColumns({"name": F.substring_index("action", "#", 1), "message": _message()})
+    found = found.withColumn("tier", _tier(F.col("name")))
+    found = found.withColumns({"operation": _operation(F.col("tier")), "outcome": _outcome(F.col("tier"))})
     start = F.col("end_ns") - F.col("milliseconds") * MILLISECOND
     unknown = [field.name for field in ROWS if field.nullable]
-    return lines.once(found, reason=_reason()).select(
+    return found.select(
         "*",
+        _reason().alias("reason"),
         F.lit("").alias("client"),
         F.lit(0).alias("request"),
         start.alias("intended_ns"),
@@ -123,7 +125,7 @@ def _tier(name: Column) -> Column:
 
 
 def _operation(tier: Column) -> Column:
-    named = F.when(tier.isin(CLIENT, PROCESS), F.col("request_name"))
+    named = F.when(tier.isin(CLIENT, PROCESS), _request())
     named = named.when(tier == DATABASE, F.regexp_extract("action", "^[^#]*#([^#]+)", 1))
     for of, operation in ANY.items():
         named = named.when(tier == of, F.lit(operation))
@@ -138,9 +140,7 @@ def _outcome(tier: Column) -> Column:
     )
     database = F.when(action.endswith("#Error"), F.lit("Error")).when(action.endswith("#Ok#0"), F.lit("empty"))
     return (
-        F.when(tier == CLIENT, client)
-        .when(tier == DATABASE, F.coalesce(database, F.lit("ok")))
-        .otherwise(F.lit("ok"))
+        F.when(tier == CLIENT, client).when(tier == DATABASE, F.coalesce(database, F.lit("ok"))).otherwise(F.lit("ok"))
     )
 
 

@@ -88,7 +88,8 @@ def _traces(spark: SparkSession, paths: Sequence[str], wanted: Mapping[str, str]
 
 def _checked(spark: SparkSession, faulty: Sequence[str], wanted: Mapping[str, str]) -> DataFrame:
     """The rows of files that have bad ones, with file, line and reason."""
-    expected = spark.createDataFrame([(file, wanted[_parent(_parent(file))]) for file in faulty], "file string, its string")
+    its = [(file, wanted[_parent(_parent(file))]) for file in faulty]
+    expected = spark.createDataFrame(its, "file string, its string")
     foreign = F.when(F.col("run") != F.col("its"), F.concat(F.lit("it is of the run "), "run"))
     rows = parquet(spark, faulty, ROWS).select(
         "*", files.file().alias("file"), (F.col("_metadata.row_index") + 1).alias("line")
@@ -97,14 +98,15 @@ def _checked(spark: SparkSession, faulty: Sequence[str], wanted: Mapping[str, st
 
 
 def _rejects(checked: DataFrame) -> DataFrame:
-    text = F.left(F.to_json(F.struct(*ROWS.names)), F.lit(REJECTED_TEXT))
+    told = [name for name in ROWS.names if name not in ("run", "node")]  # the file says these
+    text = F.left(F.to_json(F.struct(*told)), F.lit(REJECTED_TEXT))
     return check(checked.where(F.col("reason").isNotNull()).withColumn("text", text), REJECTS)
 
 
 def parquet(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
     """Parquet of a schema that we know; folders are not asked for columns in their names."""
     if not paths:
-        return spark.createDataFrame([], StructType([field for field in schema.fields]))
+        return spark.createDataFrame([], schema)
     reader = spark.read.schema(schema).option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
     return reader.parquet(*files.escaped(paths))
 

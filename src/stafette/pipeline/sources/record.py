@@ -1,4 +1,4 @@
-"""``run.json``, as far as the pipeline asks: read from its text, so that an analysis needs nothing of the laboratory."""
+"""``run.json``, as far as the pipeline asks; read from its text, so that we need nothing of the laboratory."""
 
 from __future__ import annotations
 

@@ -37,9 +37,7 @@ _ALL = StructType(list({field.name: field for schema in SCHEMAS.values() for fie
 """What any of the files may have: so one pass looks at all of them."""
 
 
-def read(
-    spark: SparkSession, found: Sequence[str], wanted: Mapping[str, str]
-) -> tuple[Samples, list[files.BadFile]]:
+def read(spark: SparkSession, found: Sequence[str], wanted: Mapping[str, str]) -> tuple[Samples, list[files.BadFile]]:
     """The samples of the runs, by their folders, and the files that cannot be read."""
     ours = {f"{folder}/samples/{name}.parquet": run for folder, run in wanted.items() for name in SCHEMAS}
 
