@@ -58,17 +58,20 @@ class Groups:
 
     def own(self, codes: Whole) -> Whole:
         """The group of each code."""
-        return self._order[np.searchsorted(self.codes[self._order], codes)]
+        found: Whole = self._order[np.searchsorted(self.codes[self._order], codes)]
+        return found
 
     def shared(self, own: Whole) -> Whole:
         """The group of all that were answered that each group is part of; -1: of none."""
-        return self._answered[own]
+        found: Whole = self._answered[own]
+        return found
 
     def members(self, group: int) -> Whole:
         """The codes of a group."""
         if group < len(self.codes):
             return self.codes[group : group + 1]
-        return self.codes[self._answered == group]
+        found: Whole = self.codes[self._answered == group]
+        return found
 
 
 @dataclass(frozen=True)

@@ -93,11 +93,11 @@ def analyze(
     read: Callable[[SparkSession], Source],
     *,
     out: Path | None = None,
-    options: Options = Options(),
+    options: Options | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Analysis:
     """Analyse what a source gives, and write the results if there is a place for them."""
-    clock = _Clock(progress)
+    clock, options = _Clock(progress), options or Options()
     with clock.step("read"):
         source = read(spark)
         spans = spans_of(source, options)
@@ -137,7 +137,9 @@ def spans_of(source: Source, options: Options) -> list[Span]:
     loads = {run.run: (run.load.start_ns, run.load.end_ns) for run in runs if run.load is not None}
     if unknown:
         seen = source.rows.where(F.col("run").isin(unknown)).groupBy("run")
-        loads |= {run: (first, last + 1) for run, first, last in seen.agg(F.min("intended_ns"), F.max("end_ns")).collect()}
+        loads |= {
+            run: (first, last + 1) for run, first, last in seen.agg(F.min("intended_ns"), F.max("end_ns")).collect()
+        }
     window_ns = round(options.window_s * SECOND)
     spans = [_span(run, *loads[run.run], window_ns, options) for run in runs if run.run in loads]
     if not spans:
@@ -162,9 +164,13 @@ def _warmed_up(spans: Sequence[Span], windows: pa.Table) -> list[Span]:
     found = {row["run"]: row["found_s"] for row in run_checks.warm_ups(spans, windows).to_pylist()}
     return [
         span if found[span.timed.run] is None
-        else replace(span, timed=replace(span.timed, start=span.timed.load_start + round(found[span.timed.run] * SECOND)))
+        else replace(span, timed=replace(span.timed, start=_after(span, found[span.timed.run])))
         for span in spans
     ]  # fmt: skip
+
+
+def _after(span: Span, seconds: float) -> int:
+    return span.timed.load_start + round(seconds * SECOND)
 
 
 # Reduce
@@ -173,7 +179,7 @@ def _warmed_up(spans: Sequence[Span], windows: pa.Table) -> list[Span]:
 def _tiers(source: Source, spans: Sequence[Span]) -> dict[str, pa.Table]:
     """The tables of both tiers together."""
     joined = tiers.joined(source.rows, [span.timed for span in spans]).toArrow().to_pylist()
-    sums = {name: 0 for name in ("clients", "brokers", "both", "never_sent")}
+    sums = dict.fromkeys(("clients", "brokers", "both", "never_sent"), 0)
     by_run: dict[str, dict[str, int]] = {}
     for row in joined:
         mine = by_run.setdefault(row["run"], dict(sums))
@@ -198,8 +204,12 @@ def _samples(source: Source, spans: Sequence[Span]) -> dict[str, pa.Table]:
     queues = samples.queues(source.samples.queues, timed).toArrow()
     costs = samples.costs(source.samples.processes, timed).toArrow()
     return {
-        "queues": queues.cast(results.TABLES["queues"]).sort_by([("run", "ascending"), ("second", "ascending"), ("queue", "ascending")]),
-        "costs": costs.cast(results.TABLES["costs"]).sort_by([("run", "ascending"), ("second", "ascending"), ("process", "ascending")]),
+        "queues": queues.cast(results.TABLES["queues"]).sort_by(
+            [("run", "ascending"), ("second", "ascending"), ("queue", "ascending")]
+        ),
+        "costs": costs.cast(results.TABLES["costs"]).sort_by(
+            [("run", "ascending"), ("second", "ascending"), ("process", "ascending")]
+        ),
     }
 
 
@@ -239,7 +249,13 @@ def busy_cores(spans: Sequence[Span], costs: pa.Table) -> dict[str, dict[str, fl
         mine = costs.filter(pc.and_(pc.equal(costs["run"], span.timed.run), inside))
         means = mine.group_by("process").aggregate([("cpu_share", "mean")]).to_pylist()
         for row in means:
-            part = DATABASE if row["process"].startswith(DATABASE) else "broker" if row["process"].startswith("broker") else None
+            part = (
+                DATABASE
+                if row["process"].startswith(DATABASE)
+                else "broker"
+                if row["process"].startswith("broker")
+                else None
+            )
             if part is not None:
                 mine_by_part = found.setdefault(span.timed.run, {})
                 mine_by_part[part] = mine_by_part.get(part, 0.0) + row["cpu_share_mean"]

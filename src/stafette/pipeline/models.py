@@ -1,7 +1,7 @@
 """Models beside what was measured: mean value analysis, bounds, M/M/1 and M/M/m, and the Universal Scalability Law.
 
-Service demands are processor time per request, from the samples: a model that is given the response time it is to predict
-would predict nothing. What the data do not allow is said in a sentence.
+Service demands are processor time per request, from the samples: a model that is given the response time it is to
+predict would predict nothing. What the data do not allow is said in a sentence.
 """
 
 from __future__ import annotations
@@ -72,8 +72,13 @@ def _loads(
         if not busy.get(one.run.run):
             raise InvalidRequest("there are no samples of the processes; without them no service demand is known")
         by_clients.setdefault(clients, []).append(one)
-    others = {str(sorted((name, str(value)) for name, value in one.run.levels.items() if "client" not in name)) for one in found}
-    if len(others) > 1 and len({sum(one.run.clients.values()) for one in found}) < len({one.run.label for one in found}):
+    others = {
+        str(sorted((name, str(value)) for name, value in one.run.levels.items() if "client" not in name))
+        for one in found
+    }
+    if len(others) > 1 and len({sum(one.run.clients.values()) for one in found}) < len(
+        {one.run.label for one in found}
+    ):
         raise InvalidRequest("more than the number of clients varies; look at one curve at a time")
     return [_load(clients, mine, busy, network_s) for clients, mine in sorted(by_clients.items())]
 
@@ -142,7 +147,14 @@ def _scalability(experiment: str, found: Sequence[Measured], level: float) -> li
     loads = sorted({clients for clients, _ in kept})
     law = scalability.fit_scalability([float(clients) for clients, _ in kept], [each for _, each in kept], level)
     return [
-        _row(experiment, "usl", load, "throughput", float(np.mean([each for at, each in kept if at == load])), law.at(load))
+        _row(
+            experiment,
+            "usl",
+            load,
+            "throughput",
+            float(np.mean([each for at, each in kept if at == load])),
+            law.at(load),
+        )
         for load in loads
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,7 +87,8 @@ def curves(found: Sequence[Measured], level: float) -> pa.Table:
 
 def effects(found: Sequence[Measured], level: float) -> tuple[pa.Table, list[str]]:
     """Effects in 2k designs, with a sentence for each experiment that does not allow them."""
-    rows, sentences = [], []
+    rows: list[dict[str, Any]] = []
+    sentences: list[str] = []
     experiments: dict[str, list[Measured]] = {}
     for one in found:
         if one.run.design == "2k":
@@ -97,19 +98,29 @@ def effects(found: Sequence[Measured], level: float) -> tuple[pa.Table, list[str
             kept = [one for one in mine if one.metrics[metric] is not None]
             factors = {name: [_text(one.run.levels[name]) for one in kept] for name in mine[0].run.levels}
             try:
-                analysis = factorial.analyse(factors, _values(kept, metric), level=level, where=lambda at, kept=kept: kept[at].run.run)  # type: ignore[misc]
+                analysis = factorial.analyse(factors, _values(kept, metric), level=level, where=_namer(kept))
             except InvalidRequest as error:
                 sentences.append(f"effects of {experiment} on {metric}: {error.sentence}")
                 continue
             named = {"experiment": experiment, "metric": metric}
             rows += [
                 named
-                | {"effect": one.name, "value": one.value, "low": one.low, "high": one.high, "variation_percent": one.share}
+                | {
+                    "effect": one.name,
+                    "value": one.value,
+                    "low": one.low,
+                    "high": one.high,
+                    "variation_percent": one.share,
+                }
                 for one in analysis.effects
             ]
             error_share = {"value": None, "low": None, "high": None, "variation_percent": analysis.error_share}
             rows.append(named | {"effect": "error"} | error_share)
     return results.table("effects", rows), sentences
+
+
+def _namer(found: Sequence[Measured]) -> Callable[[int], str]:
+    return lambda place: found[place].run.run
 
 
 def _grouped(found: Sequence[Measured]) -> dict[tuple[str, str], list[Measured]]:

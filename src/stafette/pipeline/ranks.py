@@ -1,6 +1,6 @@
 """Exact percentiles from counts, in two steps: in which bin the rank lies, and which value of that bin has it.
 
-Percentiles are by nearest rank: of n values in order, the one at place ceil(p·n/1000). A key is whatever values are to be
+Percentiles are by nearest rank: of n values in order, the one at place ceil(p·n/1000). A key is whatever is
 ranked together, as a number.
 """
 

@@ -5,7 +5,7 @@ Two passes over the rows: the counts by bin say where the percentiles lie, the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,9 @@ class Span:
     def measured(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which windows lie in the measured one as a whole."""
         begin = self.starts() + self.timed.load_start
-        inside: np.ndarray[Any, np.dtype[np.bool_]] = (begin >= self.timed.start) & (begin + self.lengths() <= self.timed.end)
+        inside: np.ndarray[Any, np.dtype[np.bool_]] = (begin >= self.timed.start) & (
+            begin + self.lengths() <= self.timed.end
+        )
         return inside
 
     @property
@@ -73,7 +75,9 @@ class Reduction:
         self._begun = cells.where((cells.window >= 0) & (cells.window < windows[cells.group]))
         self._ended = cells.where((cells.last >= 0) & (cells.last < windows[cells.group]))
         self._done = cells.where(cells.ends)
-        self._of_run = ranks.locate(self._inside.group, self._inside.bin, self._inside.count, list(PERCENTILES.values()))
+        self._of_run = ranks.locate(
+            self._inside.group, self._inside.bin, self._inside.count, list(PERCENTILES.values())
+        )
         self._of_windows = ranks.locate(
             self._begun.group * self._stride + self._begun.window,
             self._begun.bin,
@@ -87,8 +91,12 @@ class Reduction:
         group, window = np.divmod(located.keys, self._stride)
         of_windows = self._members(group, window + 1, located.bins)
         edges = [int(bins_of(np.array([limit]))[0]) for limit in self._limits]
-        inner = [edge for edge, limit in zip(edges, self._limits, strict=True) if lower_bounds(np.array([edge]))[0] != limit]
-        run_bins = np.concatenate([self._of_run.bins, np.tile(inner, (len(self._of_run.keys), 1)).astype(np.int64)], axis=1)
+        inner = [
+            edge for edge, limit in zip(edges, self._limits, strict=True) if lower_bounds(np.array([edge]))[0] != limit
+        ]
+        run_bins = np.concatenate(
+            [self._of_run.bins, np.tile(inner, (len(self._of_run.keys), 1)).astype(np.int64)], axis=1
+        )
         of_runs = self._members(self._of_run.keys, np.zeros_like(self._of_run.keys), run_bins)
         return (
             key_frame([("code", of_windows[0]), ("window", of_windows[1]), ("bin", of_windows[2])]),
@@ -100,9 +108,7 @@ class Reduction:
         found = [np.empty((3, 0), dtype=np.int64)]
         for one in np.unique(group):
             mine = group == one
-            pairs = np.unique(
-                np.stack([np.repeat(window[mine], bins.shape[1]), bins[mine].reshape(-1)]), axis=1
-            )
+            pairs = np.unique(np.stack([np.repeat(window[mine], bins.shape[1]), bins[mine].reshape(-1)]), axis=1)
             found += [
                 np.concatenate([np.full((1, pairs.shape[1]), code, dtype=np.int64), pairs])
                 for code in self._groups.members(int(one))
@@ -133,7 +139,9 @@ class Reduction:
         kept = np.concatenate([part[0] for part in parts]) if parts else np.empty(0, dtype=np.int64)
         seconds = np.concatenate([part[1] for part in parts]) if parts else np.empty(0)
         group = kept // stride
-        start = np.array([self._spans[one.run].window_ns for one in self._groups.listed])[group] / SECOND * (kept % stride)
+        start = (
+            np.array([self._spans[one.run].window_ns for one in self._groups.listed])[group] / SECOND * (kept % stride)
+        )
         there = count[kept] > 0
         return results.columns(
             "windows",
@@ -259,7 +267,7 @@ def display_edges() -> Whole:
     return np.unique(np.concatenate([[0], lower_bounds(bins_of(wanted))]))
 
 
-def by_group(windows: pa.Table) -> dict[Group, Mapping[str, list[Any]]]:
+def by_group(windows: pa.Table) -> dict[Group, dict[str, list[Any]]]:
     """The windows of each group as columns, in order of time."""
     found: dict[Group, dict[str, list[Any]]] = {}
     wanted = ("second", "seconds", "count", "throughput_per_s", "mean_ms")
@@ -269,7 +277,7 @@ def by_group(windows: pa.Table) -> dict[Group, Mapping[str, list[Any]]]:
         columns = found.setdefault(Group(*names), {name: [] for name in wanted})
         for name, column in zip(wanted, rest, strict=True):
             columns[name].append(column[at])
-    return {group: columns for group, columns in found.items()}
+    return dict(found)
 
 
 def _moments(count: int, total_ns: int, squares: float, level: float) -> dict[str, float | None]:

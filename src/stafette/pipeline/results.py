@@ -20,7 +20,15 @@ def _schema(texts: str = "", **others: str) -> pa.Schema:
     return pa.schema(fields + [(name, types[kind]) for name, kind in others.items()])
 
 
-PERCENTILES = {"p2_5_ms": 25, "p50_ms": 500, "p90_ms": 900, "p95_ms": 950, "p97_5_ms": 975, "p99_ms": 990, "p99_9_ms": 999}
+PERCENTILES = {
+    "p2_5_ms": 25,
+    "p50_ms": 500,
+    "p90_ms": 900,
+    "p95_ms": 950,
+    "p97_5_ms": 975,
+    "p99_ms": 990,
+    "p99_9_ms": 999,
+}
 """Of the summary, in thousandths: so that ranks are whole numbers."""
 WINDOW_PERCENTILES = {"p50_ms": 500, "p95_ms": 950, "p99_ms": 990}
 PHASES = ("read_ms", "decode_ms", "queue_ms", "database_ms", "parked_ms", "encode_ms", "write_ms")
@@ -87,7 +95,9 @@ def table(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     schema, listed = TABLES[name], list(rows)
     for row in listed:
         if row.keys() != set(schema.names):
-            raise InternalError(f"a row of {name} has other columns than agreed: {sorted(row.keys() ^ set(schema.names))}")
+            raise InternalError(
+                f"a row of {name} has other columns than agreed: {sorted(row.keys() ^ set(schema.names))}"
+            )
     return pa.Table.from_pylist(listed, schema=schema)
 
 
@@ -95,5 +105,7 @@ def columns(name: str, given: Mapping[str, Any]) -> pa.Table:
     """A result table out of its columns."""
     schema = TABLES[name]
     if given.keys() != set(schema.names):
-        raise InternalError(f"the table {name} has other columns than agreed: {sorted(given.keys() ^ set(schema.names))}")
+        raise InternalError(
+            f"the table {name} has other columns than agreed: {sorted(given.keys() ^ set(schema.names))}"
+        )
     return pa.Table.from_arrays([pa.array(given[field.name], type=field.type) for field in schema], schema=schema)

@@ -65,7 +65,9 @@ def stationary(spans: Sequence[Span], windows: pa.Table) -> pa.Table:
         inside = span.measured()
         place = np.rint(np.asarray(columns["second"]) * 1e9 / span.window_ns).astype(int)
         for metric, column in (("throughput", "throughput_per_s"), ("mean_ms", "mean_ms")):
-            values = [value for value, at in zip(columns[column], place, strict=True) if inside[at] and value is not None]
+            values = [
+                value for value, at in zip(columns[column], place, strict=True) if inside[at] and value is not None
+            ]
             rows.append({"run": span.timed.run, "metric": metric} | _trend(values))
     return results.table("stationarity", rows)
 
@@ -88,7 +90,9 @@ def laws(
 ) -> pa.Table:
     """The operational laws; `busy` has the cores that brokers and database used in the measured window of each run."""
     rows: list[dict[str, Any]] = []
-    groups = {Group(*(row[name] for name in ("run", "tier", "operation", "outcome"))): row for row in summary.to_pylist()}
+    groups = {
+        Group(*(row[name] for name in ("run", "tier", "operation", "outcome"))): row for row in summary.to_pylist()
+    }
     for run in runs:
         seen = [row for group, row in groups.items() if group.run == run.run and group.tier == "client"]
         if not seen:
@@ -111,7 +115,9 @@ def _little(run: Run, seen: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     sentence = f"Little's law {'holds' if ok else 'does not hold'}: X·(R + Z) = {found:,.1f} for {clients:,} clients"
     if not ok:
         sentence += "; look for time that clients spend outside of requests, or too short a window"
-    return [{"run": run.run, "law": "little", "expected": float(clients), "found": found, "ok": ok, "sentence": sentence}]
+    return [
+        {"run": run.run, "law": "little", "expected": float(clients), "found": found, "ok": ok, "sentence": sentence}
+    ]
 
 
 def _utilisation(run: Run, throughput: float, busy: Mapping[str, float]) -> list[dict[str, Any]]:
@@ -122,7 +128,11 @@ def _utilisation(run: Run, throughput: float, busy: Mapping[str, float]) -> list
         ok = most is None or cores <= most * (1 + BUSY_TOLERANCE) * _workers(run)
         sentence = f"{part}: U = X·S = {cores:.2f} cores{demand}"
         rows.append(
-            {"run": run.run, "law": f"utilisation of {part}", "expected": None if most is None else most * _workers(run)}
+            {
+                "run": run.run,
+                "law": f"utilisation of {part}",
+                "expected": None if most is None else most * _workers(run),
+            }
             | {"found": cores, "ok": ok, "sentence": sentence}
         )
     return rows
@@ -139,11 +149,18 @@ def _tiers(run: Run, parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     client = sum(part["count"] * part["client_ms"] for part in parts) / count
     unexplained = sum(part["count"] * part["unexplained_ms"] for part in parts) / count
     ok = unexplained >= -TIERS_TOLERANCE * client
-    sentence = f"of {client:.3g} ms that a client waits, {client - unexplained:.3g} are explained by its own and the broker's phases"
+    sentence = f"of {client:.3g} ms at the client, {client - unexplained:.3g} are its own and the broker's phases"
     if not ok:
         sentence += ", which is more than there were; look at the clocks of the machines"
     return [
-        {"run": run.run, "law": "tiers add up", "expected": client, "found": client - unexplained, "ok": ok, "sentence": sentence}
+        {
+            "run": run.run,
+            "law": "tiers add up",
+            "expected": client,
+            "found": client - unexplained,
+            "ok": ok,
+            "sentence": sentence,
+        }
     ]
 
 

@@ -44,7 +44,9 @@ def write(out: Path, tables: Mapping[str, pa.Table], facts: Mapping[str, Any]) -
         for name in (*FOLDERS, SUMMARY, FACTS):
             _replace(unfinished / name, out / name)
     except OSError as error:
-        raise InvalidRequest(f"cannot write the results to {out}: {error.strerror}; choose another folder with --out") from error
+        raise InvalidRequest(
+            f"cannot write the results to {out}: {error.strerror}; choose another folder with --out"
+        ) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -54,7 +56,9 @@ def load(out: Path) -> dict[str, pa.Table]:
     if not (out / "tables").is_dir():
         raise InvalidRequest(f"there are no results in {out}; make them with `stafette analyze`")
     return {
-        name: pq.read_table(out / "tables" / name, schema=schema) if (out / "tables" / name).is_dir() else schema.empty_table()
+        name: pq.read_table(out / "tables" / name, schema=schema)
+        if (out / "tables" / name).is_dir()
+        else schema.empty_table()
         for name, schema in TABLES.items()
     }
 
@@ -70,7 +74,10 @@ def load_facts(out: Path) -> dict[str, Any]:
 
 def summary_objects(summary: pa.Table) -> list[dict[str, Any]]:
     """The summary as its documented JSON: the interval is that of batch means where there is one, else Student's."""
-    return [{name: _interval(row) if name == "ci95_ms" else row[name] for name in SUMMARY_KEYS} for row in summary.to_pylist()]
+    return [
+        {name: _interval(row) if name == "ci95_ms" else row[name] for name in SUMMARY_KEYS}
+        for row in summary.to_pylist()
+    ]
 
 
 def _interval(row: Mapping[str, Any]) -> list[float] | None:

@@ -108,7 +108,6 @@ BAD_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"batch": 0}, "its batch is not positive"),
     ({"operation": None}, "it has no operation"),
     ({"start_ns": None}, "it has no start_ns"),
-    ({"run": "else"}, "it is of the run else"),
 ]
 
 
@@ -118,22 +117,25 @@ def test_rows_that_cannot_be_are_rejected_with_their_place_and_the_rest_is_kept(
     rows = requests(50)
     for number, (values, _) in enumerate(BAD_VALUES):
         rows = made.changed(rows, 2 * number, **values)
-    folder = tmp_path / "r" / "traces"
-    make_run(tmp_path / "r", requests(50), run=RUN)
+    run = tmp_path / "r + [1] ü%20"
+    folder = run / "traces"
+    make_run(run, requests(50), run=RUN)
     for old in folder.iterdir():
         old.unlink()
     pq.write_table(rows, folder / "client-1-00001.parquet", row_group_size=7)
+    pq.write_table(made.changed(requests(3), 4, run="else"), folder / "client-1-00002.parquet")
     make_run(tmp_path / "good", requests(5, run=OTHER))
 
     source = native.read(spark, [tmp_path])
 
     found = rejects(source, folder)
     assert [(file, line, reason) for file, line, _, reason in found] == [
-        ("client-1-00001.parquet", 2 * number + 1, reason) for number, (_, reason) in enumerate(BAD_VALUES)
+        *(("client-1-00001.parquet", 2 * number + 1, reason) for number, (_, reason) in enumerate(BAD_VALUES)),
+        ("client-1-00002.parquet", 5, "it is of the run else"),
     ]
     assert '"end_ns":3' in found[0][2]
     assert all(len(text) <= 200 for _, _, text, _ in found)
-    assert source.rows.count() == 100 - len(BAD_VALUES) + 10
+    assert source.rows.count() == (100 - len(BAD_VALUES)) + (6 - 1) + 10
     assert not runs_python(source.rows)
     assert not runs_python(source.rejects)
 

@@ -35,7 +35,7 @@ def spans(window_ns: int = SECOND, load_s: float = 7.3) -> list[Span]:
 
 @pytest.fixture(scope="module")
 def table() -> pa.Table:
-    """Two runs that overlap in time, with response times from one microsecond to minutes, and ends before the window."""
+    """Two runs that overlap in time, with response times from one microsecond to minutes, and ends beyond it."""
     chance = np.random.default_rng(5)
     parts = []
     for number, run in enumerate(SEVERAL):
@@ -139,7 +139,9 @@ def test_windows_are_what_numpy_says(rows: DataFrame, columns: dict[str, NDArray
         load = by_run[row["run"]].timed.load_start
         start = load + round(row["second"] * SECOND)
         mine = chosen(columns, row)
-        values = responses(columns)[mine & (columns["intended_ns"] >= start) & (columns["intended_ns"] < start + window_ns)]
+        values = responses(columns)[
+            mine & (columns["intended_ns"] >= start) & (columns["intended_ns"] < start + window_ns)
+        ]
         ended = mine & (columns["end_ns"] >= start) & (columns["end_ns"] < start + window_ns)
         assert row["seconds"] == pytest.approx(min(window_ns / SECOND, 7.3 - row["second"]))
         assert row["count"] == len(values)
@@ -175,7 +177,9 @@ def test_names_that_a_sample_lacks_are_found(
     monkeypatch.setattr(counting, "MANY_ROWS", 1)
     sampled = set(map(tuple, counts.names(rows, sampled=True).select(*counts.NAMES).collect()))
     again = counting.count(rows, spans(), LIMITS_US, 0.95)
-    everything = {tuple(row[name] for name in counts.NAMES) for row in found.summary.to_pylist() if row["operation"] != "all"}
+    everything = {
+        tuple(row[name] for name in counts.NAMES) for row in found.summary.to_pylist() if row["operation"] != "all"
+    }
     assert everything - sampled, "the sample has all names: the test says nothing"
     assert again.summary.equals(found.summary)
 
@@ -192,7 +196,7 @@ def test_no_python_runs_per_row(spark: SparkSession, rows: DataFrame) -> None:
 
 
 def assert_no_python(frame: DataFrame) -> None:
-    plan = frame._jdf.queryExecution().toString()  # type: ignore[operator]
+    plan = frame._jdf.queryExecution().toString()
     assert "Aggregate" in plan or "Join" in plan
     for node in ("PythonUDF", "BatchEvalPython", "ArrowEvalPython", "MapInPandas", "MapInArrow", "PythonMap"):
         assert node not in plan

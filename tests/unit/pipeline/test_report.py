@@ -137,8 +137,9 @@ def test_every_figure_has_its_numbers_and_a_caption(page: str) -> None:
 
     assert len(figures) >= 7
     for figure in figures:
-        content = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', figure, re.DOTALL)[0])
-        assert content["data"]
+        (source,) = re.findall(r'<script type="application/json">(.*?)</script>', figure, re.DOTALL)
+        assert "<" not in source  # nothing in it can end the element
+        assert json.loads(source)["data"]
         (caption,) = re.findall(r"<figcaption>(.*?)</figcaption>", figure, re.DOTALL)
         assert re.search(r"\d", caption)
         assert "None" not in caption

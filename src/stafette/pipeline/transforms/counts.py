@@ -5,8 +5,8 @@ the second pass counts by the microsecond, but only what falls into those bins (
 a stream can keep them up to date.
 
 Strings are left behind at once: a group is the hash of its names, and everything else of a key is packed into one more
-integer, because Spark aggregates by two integers at twice the speed of four strings. What the hashes stand for is looked
-up afterwards (`names`). Measured alternatives are in docs/performance.md.
+integer, because Spark aggregates by two integers at twice the speed of four strings. What the hashes stand for is
+looked up afterwards (`names`). Measured alternatives are in docs/performance.md.
 
 ::
 
@@ -63,7 +63,9 @@ class Timed:
 def coarse(rows: DataFrame, runs: Sequence[Timed], window_ns: int) -> DataFrame:
     """Counts, sums and sums of squares by group, window and bin."""
     keyed = _keyed(rows, runs, window_ns)
-    place = _packed((F.col("window"), 0), (F.col("length"), LENGTH_BITS), (F.col("flags"), FLAG_BITS), (F.col("bin"), BIN_BITS))
+    place = _packed(
+        (F.col("window"), 0), (F.col("length"), LENGTH_BITS), (F.col("flags"), FLAG_BITS), (F.col("bin"), BIN_BITS)
+    )
     response = F.col("response_ns").cast("double")
     counted = keyed.select("code", place.alias("place"), "response_ns", "bytes", "messages").groupBy("code", "place")
     return check(
@@ -85,8 +87,8 @@ def exact(
     """Counts by the microsecond in the bins that are asked for: of single windows, and of whole runs.
 
     `of_windows` has code, window (as in a place, from 1) and bin, `of_runs` code and bin, neither twice. What is only
-    in a bin of its run is counted as window 0 with its flag. Hashes of these keys may collide: then too much is counted,
-    which does no harm.
+    in a bin of its run is counted as window 0 with its flag. Hashes of these keys may collide: then too much is
+    counted, which does no harm.
     """
     keyed = _keyed(rows, runs, window_ns)
     windows = of_windows.select(F.xxhash64("code", "window", "bin").alias("in_window")).distinct()
@@ -130,8 +132,8 @@ def response() -> Column:
 def _keyed(rows: DataFrame, runs: Sequence[Timed], window_ns: int) -> DataFrame:
     """The parts of a key, of each row that belongs to one of the runs."""
     placed = rows.select(
-        code().alias("code"), F.xxhash64("run").alias("run_code"), response().alias("response_ns"), "intended_ns", "end_ns",
-        "bytes", "messages",
+        code().alias("code"), F.xxhash64("run").alias("run_code"), response().alias("response_ns"), "intended_ns",
+        "end_ns", "bytes", "messages",
     ).join(F.broadcast(_times(rows.sparkSession, runs)), "run_code")  # fmt: skip
     window, last = _window("intended_ns", window_ns), _window("end_ns", window_ns)
     value = F.expr("response_ns div 1000")
@@ -157,7 +159,9 @@ def _times(spark: SparkSession, runs: Sequence[Timed]) -> DataFrame:
 def _window(moment: str, window_ns: int) -> Column:
     """The window that a moment is in, plus one; 0 before the load."""
     since = F.expr(f"({moment} - load_start + {window_ns}L) div {window_ns}L")
-    return F.when(F.col(moment) < F.col("load_start"), F.lit(0).cast("long")).otherwise(F.least(since, F.lit(MOST_WINDOWS + 1).cast("long")))
+    return F.when(F.col(moment) < F.col("load_start"), F.lit(0).cast("long")).otherwise(
+        F.least(since, F.lit(MOST_WINDOWS + 1).cast("long"))
+    )
 
 
 def _inside(moment: str) -> Column:

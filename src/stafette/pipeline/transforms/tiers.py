@@ -37,7 +37,9 @@ def joined(rows: DataFrame, runs: Sequence[Timed]) -> DataFrame:
     clients = _side(rows, "client", OWN, F.col("end_ns") - F.col("intended_ns"))
     brokers = _side(rows, "broker", trace.PHASES, F.col("end_ns") - F.col("start_ns"))
     pairs = clients.where(F.col("client_request") > 0).join(
-        brokers, (F.col("client_key") == F.col("broker_key")) & (F.col("client_request") == F.col("broker_request")), "full"
+        brokers,
+        (F.col("client_key") == F.col("broker_key")) & (F.col("client_request") == F.col("broker_request")),
+        "full",
     )
     whole = pairs.unionByName(clients.where(F.col("client_request") == 0), allowMissingColumns=True)
     named = whole.withColumn("run", F.coalesce("client_run", "broker_run")).join(times, "run")

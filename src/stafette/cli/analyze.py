@@ -1,0 +1,184 @@
+"""`stafette analyze`: from the traces of runs to tables, a summary and a report."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from stafette.cli.output import Json, say, show_json, show_lines, show_table
+from stafette.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from stafette.pipeline.job import Analysis, Options
+    from stafette.pipeline.sources.base import Source
+
+SHOWN = ("count", "mean_ms", "stddev_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms", "throughput_per_s", "ci95_ms")
+"""Columns of the summary that people see, after its names."""
+
+
+class Kind(StrEnum):
+    """Where traces come from."""
+
+    NATIVE = "native"
+    MLMQ = "mlmq"
+    CSV = "csv"
+
+
+def analyze(
+    folders: Annotated[
+        list[Path], typer.Argument(help="Runs, series, or any folders above them.", metavar="RUN_FOLDER…")
+    ],
+    source: Annotated[Kind, typer.Option("--source", help="What the folders hold.")] = Kind.NATIVE,
+    mapping: Annotated[
+        Path | None, typer.Option("--mapping", help="Which columns mean what, for --source csv.")
+    ] = None,
+    master: Annotated[str, typer.Option("--master", help="Spark's master.")] = "local[*]",
+    remote: Annotated[str | None, typer.Option("--remote", help="A Spark Connect server, sc://HOST:PORT.")] = None,
+    conf: Annotated[list[str] | None, typer.Option("--conf", help="A setting of Spark, KEY=VALUE.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where the results go; `analysis` in the first folder.")
+    ] = None,
+    window: Annotated[float, typer.Option("--window", help="Length of a window in seconds.")] = 1.0,
+    limits: Annotated[
+        str | None, typer.Option("--limits", help="Limits in ms to tell the share below, such as 10,50,100.")
+    ] = None,
+    level: Annotated[float, typer.Option("--level", help="Level of confidence.")] = 0.95,
+    warm_up: Annotated[str | None, typer.Option("--warm-up", help="Seconds, or auto; else as the run says.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Show a run while it goes on, then analyse it.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Analyse runs: tables, summary and report."""
+    _check_libraries()
+    from stafette.pipeline import job, session
+
+    options = _options(window, limits, level, warm_up)
+    read = _reader(source, mapping, folders)
+    place = out or folders[0] / "analysis"
+    settings = dict(_setting(text) for text in conf or [])
+    say("Spark starts")
+    spark = session.start(master=master, remote=remote, conf=settings)
+    try:
+        if follow:
+            _follow(spark, folders, source, window, as_json=as_json)
+        done = job.analyze(spark, read, out=place, options=options, progress=say)
+    finally:
+        spark.stop()
+    _show(done, place, _report(place), as_json=as_json)
+
+
+def _options(window: float, limits: str | None, level: float, warm_up: str | None) -> Options:
+    from stafette.pipeline.job import LIMITS_MS, Options
+
+    chosen = LIMITS_MS if limits is None else tuple(_number(text, "--limits") for text in limits.split(","))
+    before: float | Literal["auto"] | None = None
+    if warm_up is not None:
+        before = "auto" if warm_up == "auto" else _number(warm_up, "--warm-up")
+    return Options(window_s=window, limits_ms=chosen, level=level, warm_up=before)
+
+
+def _number(text: str, option: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidRequest(f"{option}: {text!r} is not a number") from None
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidRequest(f"--conf: {text!r} is not KEY=VALUE")
+    return name, value
+
+
+def _reader(kind: Kind, mapping: Path | None, folders: Sequence[Path]) -> Callable[[SparkSession], Source]:
+    if (mapping is not None) != (kind is Kind.CSV):
+        raise InvalidRequest("--mapping goes with --source csv, and --source csv needs it")
+    for folder in folders:
+        if "://" not in str(folder) and not folder.exists():
+            raise InvalidRequest(f"there is no folder {folder}")
+
+    def read(spark: SparkSession) -> Source:
+        if kind is Kind.NATIVE:
+            from stafette.pipeline.sources import native
+
+            return native.read(spark, folders)
+        if kind is Kind.MLMQ:
+            from stafette.pipeline.sources import mlmq
+
+            return mlmq.read(spark, folders)
+        from stafette.pipeline.sources import delimited
+
+        assert mapping is not None
+        return delimited.read(spark, folders, mapping)
+
+    return read
+
+
+def _follow(spark: SparkSession, folders: Sequence[Path], kind: Kind, window: float, *, as_json: bool) -> None:
+    from stafette.pipeline import follow
+
+    if len(folders) != 1 or kind is not Kind.NATIVE:
+        raise InvalidRequest("--follow takes the folder of one run of the laboratory")
+
+    def show(rows: list[dict[str, Any]]) -> None:
+        show_table(rows, as_json=as_json)
+        sys.stdout.flush()
+
+    follow.follow(spark, folders[0], window_s=window, show=show)
+
+
+def _report(place: Path) -> Path | None:
+    if importlib.util.find_spec("stafette.pipeline.report") is None:
+        return None
+    from stafette.pipeline import report
+
+    return report.write(place)
+
+
+def _show(done: Analysis, place: Path, report: Path | None, *, as_json: bool) -> None:
+    from stafette.pipeline import tables
+
+    rows = tables.summary_objects(done.tables["summary"])
+    if as_json:
+        show_json(rows)
+        return
+    show_lines(_verdicts(done.facts))
+    several = len({row["run"] for row in rows}) > 1
+    names = (*(("run",) if several else ()), "tier", "operation", "outcome")
+    show_table([{name: _shown(row, name) for name in (*names, *SHOWN)} for row in rows], as_json=False)
+    show_lines([str(report or place)])
+
+
+def _shown(row: Mapping[str, Any], name: str) -> Any:
+    if name == "ci95_ms":
+        return None if row[name] is None else f"{row[name][0]:.4g} to {row[name][1]:.4g}"
+    return row[name]
+
+
+def _verdicts(facts: Mapping[str, Any]) -> list[str]:
+    """What is to be thought of the runs, the bad news first."""
+    runs = facts["runs"]
+    words = {True: "valid", False: "not valid", None: "without a verdict"}
+    lines = [
+        f"{run['run']}: {words[run['valid']] if run['state'] == 'done' else run['state']}"
+        + "".join(f"; {sentence}" for sentence in ([run["why"]] if run["why"] else run["sentences"]))
+        for run in runs
+        if run["state"] != "done" or run["valid"] is False
+    ]
+    good = sum(run["valid"] is True and run["state"] == "done" for run in runs)
+    runs_valid = f"{good} of {len(runs)} {'run' if len(runs) == 1 else 'runs'} valid"
+    lines.append(f"{runs_valid}, {facts['rows']:,} rows, {facts['rejected']:,} rejected")
+    return lines + list(facts["notes"])
+
+
+def _check_libraries() -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        raise InvalidRequest("the analysis needs the laboratory's libraries; install stafette[lab]")

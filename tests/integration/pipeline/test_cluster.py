@@ -1,0 +1,117 @@
+"""The same tables from a standalone cluster and through Spark Connect as on this machine alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from stafette.pipeline import java, tables
+from tests.integration.pipeline.made import make_run, requests
+
+pytestmark = pytest.mark.slow
+
+SPARK = Path(pyspark.__file__).parent
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
+CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+
+@contextmanager
+def server(folder: Path, *command: str, says: str) -> Iterator[str]:
+    """A process of Spark's; yields what it says when it is ready."""
+    environment = os.environ | {
+        "JAVA_HOME": str(java.home()),
+        "SPARK_HOME": str(SPARK),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(folder / "work"),
+        "SPARK_LOCAL_DIRS": str(folder / "local"),
+    }
+    with subprocess.Popen(
+        [SPARK / "bin" / command[0], *command[1:]],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            said = []
+            for line in process.stdout:
+                said.append(line)
+                if found := re.search(says, line):
+                    break
+            else:
+                pytest.fail(f"{command} ended: {''.join(said[-20:])}")
+            yield found[1]
+        finally:
+            process.terminate()
+
+
+def analyzed(runs: Path, out: Path, *options: str) -> Path:
+    command = [sys.executable, "-m", "stafette", "analyze", str(runs), "--out", str(out), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def told(out: Path) -> dict[str, list[dict[str, Any]]]:
+    """All tables, their rows in an order of their own."""
+    return {
+        name: sorted(
+            (_rounded(row) for row in table.to_pylist()), key=lambda row: [str(value) for value in row.values()]
+        )
+        for name, table in tables.load(out).items()
+    }
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    """Sums of fractions depend on their order, in the last digits."""
+    return {name: float(f"{value:.9g}") if isinstance(value, float) else value for name, value in row.items()}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    for seed in (1, 2):
+        name = f"made-0001/{seed:03d}-single-r{seed}"
+        make_run(folder / name.replace("/", "/runs/"), requests(20_000, seed=seed, run=name), run=name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def here(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    found = told(analyzed(runs, tmp_path_factory.mktemp("here") / "out", "--master", "local[2]"))
+    assert len(found["summary"]) > 4
+    return found
+
+
+def test_a_standalone_cluster_with_two_workers(runs: Path, here: dict[str, Any], tmp_path: Path) -> None:
+    with ExitStack() as running:
+        start = [MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+        url = running.enter_context(server(tmp_path, "spark-class", *start, says=r"Starting Spark master at (\S+)"))
+        for _ in range(2):
+            worker = [WORKER, "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g", url]
+            running.enter_context(server(tmp_path, "spark-class", *worker, says="(registered) with master"))
+        settings = ("spark.driver.host=127.0.0.1", "spark.executor.memory=600m", "spark.sql.shuffle.partitions=2")
+        options = [part for setting in settings for part in ("--conf", setting)]
+        out = analyzed(runs, tmp_path / "out", "--master", url, *options)
+    assert told(out) == here
+
+
+def test_spark_connect(runs: Path, here: dict[str, Any], tmp_path: Path) -> None:
+    settings = ("spark.connect.grpc.binding.port=0", "spark.ui.enabled=false", "spark.sql.shuffle.partitions=2")
+    options = [part for setting in settings for part in ("--conf", setting)]
+    start = ["--class", CONNECT, "--master", "local[2]", *options, "spark-internal"]
+    with server(tmp_path, "spark-submit", *start, says=r"Connect server started at: \S*:(\d+)") as port:
+        out = analyzed(runs, tmp_path / "out", "--remote", f"sc://127.0.0.1:{port}")
+    assert told(out) == here
