@@ -8,6 +8,7 @@ import typer
 
 import stafette
 from stafette.cli import broker, db, db_bench, lab, up  # noqa: F401  (db_bench adds itself to db)
+from stafette.cli.analyze import analyze
 from stafette.cli.bench import bench
 from stafette.cli.factorial import factorial
 
@@ -26,6 +27,7 @@ app.add_typer(db.app, name="db")
 app.add_typer(broker.app, name="broker")
 app.command()(bench)
 app.add_typer(lab.app, name="lab")
+app.command()(analyze)
 app.command()(factorial)
 
 

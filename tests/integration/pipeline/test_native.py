@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from stafette.errors import InternalError, InvalidRequest
+from stafette.lab.records import State
 from stafette.pipeline.schema import REJECTS, ROWS, check
 from stafette.pipeline.sources import native
 from stafette.pipeline.sources.base import Source, Span
@@ -168,7 +169,7 @@ def test_a_run_that_is_not_done_is_listed_and_its_rows_are_left_out_unless_asked
     spark: SparkSession, tmp_path: Path
 ) -> None:
     make_run(tmp_path / "a", requests(10))
-    make_run(tmp_path / "b", requests(10, run=OTHER), state="failed", valid=None)
+    make_run(tmp_path / "b", requests(10, run=OTHER), repetition=2, state="failed", valid=None)
 
     source, all_of_it = native.read(spark, [tmp_path]), native.read(spark, [tmp_path], unfinished=True)
 
@@ -222,3 +223,16 @@ def test_a_step_ends_in_the_columns_that_were_agreed(spark: SparkSession) -> Non
     assert check(frame, REJECTS).schema["line"].dataType.simpleString() == "bigint"
     with pytest.raises(InternalError, match="the table has no column file, reason; it has line, text, id"):
         check(frame.drop("file", "reason"), REJECTS)
+
+
+def test_an_attempt_that_was_made_again_is_not_told_of(spark: SparkSession, tmp_path: Path) -> None:
+    made: dict[str, State] = {"001-single-r1": "failed", "001-single-r1-again2": "done", "002-single-r2": "failed"}
+    for folder, state in made.items():
+        name = f"made-0001/{folder}"
+        rows = requests(20, run=name)
+        repetition = int(folder.partition("-r")[2][0])
+        make_run(tmp_path / folder, rows, run=name, label="single", repetition=repetition, state=state)
+    runs = native.read(spark, [tmp_path]).runs
+    assert {(run.run, run.state) for run in runs} == {
+        ("made-0001/001-single-r1-again2", "done"), ("made-0001/002-single-r2", "failed"),
+    }  # fmt: skip

@@ -178,8 +178,8 @@ def run_entry(run: str, experiment: str, label: str, levels: dict[str, Any], rep
 def facts(runs: list[dict[str, Any]], **more: Any) -> Facts:
     return {
         "runs": runs, "versions": {"stafette": "0.1.0", "spark": "4.3.0", "python": "3.12.4"},
-        "counts": {"rows": 192_000, "client_rows": 96_000, "broker_rows": 96_000}, "rejects": 0,
-        "steps": {"read": 2.1, "summary": 4.2, "report": 0.8}, "level": 0.95, "window_s": 1.0, **more,
+        "rows": 192_000, "rejected": 0, "notes": [],
+        "seconds": {"read": 2.1, "count": 4.2}, "options": {"level": 0.95, "window_s": 1.0}, **more,
     }  # fmt: skip
 
 
@@ -231,7 +231,7 @@ def sweep(repetitions: int = 3, numbers: tuple[int, ...] = SWEEP_CLIENTS) -> tup
         {"file": "traces/client-load-1-9-00003.csv", "line": 17, "text": "12;x;", "reason": "the end is not a number"},
         {"file": "traces/client-load-1-9-00003.csv", "line": 18, "text": HOSTILE, "reason": "three fields, not four"},
     ])  # fmt: skip
-    return tables, facts(entries, rejects=2)
+    return tables, facts(entries, rejected=2)
 
 
 def _models() -> list[dict[str, Any]]:
@@ -320,7 +320,7 @@ def hostile() -> tuple[Tables, Facts]:
     tables["rejects"] = table("rejects", [{"file": HOSTILE, "line": 1, "text": HOSTILE, "reason": HOSTILE}])
     entry = run_entry(HOSTILE, HOSTILE, HOSTILE, {HOSTILE: HOSTILE})
     entry.update(valid=False, sentences=[HOSTILE], settings={HOSTILE: HOSTILE})
-    return tables, facts([entry], rejects=1, versions={HOSTILE: HOSTILE})
+    return tables, facts([entry], rejected=1, versions={HOSTILE: HOSTILE})
 
 
 def write(out: Path, tables: Tables, found: Facts) -> None:

@@ -286,8 +286,8 @@ def test_nothing_at_all_is_still_a_page() -> None:
 
 
 def test_the_method_names_machines_clocks_seeds_and_settings(pages: dict[str, str]) -> None:
-    method = pages["single"][pages["single"].index('<h2 id="method">') :]
-    for text in ("Nearest rank", "MSER-5", "40 s count, after 5 s of warm-up", "x86_64", "clock ahead µs", "1.50",
+    method = pages["single"][pages["single"].index('<h2 id="method">') : pages["single"].index("</main>")]
+    for text in ("Nearest rank", "MSER-5", "40 s count, after 5 s of warm-up", "x86_64", "clock ahead µs", ">1.50<",
                  "seed", "clients.larry.behaviour", "spark", "4.3.0"):  # fmt: skip
         assert text in method
 
@@ -312,3 +312,9 @@ def test_write_leaves_one_file(tmp_path: Path) -> None:
 def test_write_without_an_analysis_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="make them with `stafette analyze`"):
         report.write(tmp_path)
+
+
+def test_json_cannot_end_its_script_element() -> None:
+    text = report._json(json.dumps({"name": "</script><!--&\u2028"}, ensure_ascii=False))
+    assert not set(text) & set("<>&\u2028")
+    assert json.loads(text) == {"name": "</script><!--&\u2028"}

@@ -96,7 +96,7 @@ def _filled_in(entry: dict[str, Any]) -> dict[str, Any]:
         return entry  # the figures do not depend on it
     return {
         **{key: told[key] for key in FROM_RUN if told.get(key)},
-        **{k: v for k, v in entry.items() if v is not None},
+        **{k: v for k, v in entry.items() if v not in (None, {}, [])},
     }
 
 

@@ -9,13 +9,13 @@ from stafette.pipeline.figures.rows import RunFacts, Tables, distinct, select
 from stafette.pipeline.figures.style import number
 from stafette.pipeline.report.grids import Cell, Grid, grid, made, pairs
 
-ABOUT_RUNS = frozenset({"runs", "verdicts", "rejects"})
+ABOUT_RUNS = frozenset({"runs", "rejected"})
 """Facts that have a place of their own."""
 
 
 def sentences(tables: Tables, runs: Sequence[RunFacts], facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The method, point by point."""
-    level = facts.get("level")
+    level = (facts.get("options") or {}).get("level")
     percent = f"{number(100 * level)} %" if isinstance(level, float) else "95 %"
     return [
         (

@@ -86,9 +86,7 @@ def _headline(runs: Sequence[RunFacts], lines: Sequence[Line]) -> str:
 
 def rejected(tables: Tables, facts: Mapping[str, Any]) -> int:
     """How many lines could not be read: the total of the facts, as the table is capped."""
-    told = facts.get("rejects")
-    if isinstance(told, Mapping):
-        told = next((told[key] for key in ("total", "count", "rows") if key in told), None)
+    told = facts.get("rejected")
     if isinstance(told, int):
         return told
     table = tables.get("rejects")

@@ -34,11 +34,22 @@ def read(spark: SparkSession, folders: Sequence[str | Path], *, unfinished: bool
     if not runs:
         told = "; ".join(f"{bad.file} {bad.reason}" for bad in bad_records)
         raise InvalidRequest(told or f"there is no {RECORD} in {', '.join(addresses)} or below; give folders of runs")
+    runs = _newest(runs)
     wanted = {run.folder: run.run for run in runs if unfinished or run.state == record.DONE}
     traces = _traces(spark, [path for path in found if _run_folder(path) in wanted], wanted)
     taken, bad_samples = samples.read(spark, found, wanted)
     bad = [*bad_records, *traces.bad, *bad_samples]
     return Source(traces.rows, traces.rejects.unionByName(files.bad_files(spark, bad)), runs, taken)
+
+
+def _newest(runs: Sequence[Run]) -> list[Run]:
+    """Without the attempts that failed or were broken off and were made again with success."""
+
+    def place(run: Run) -> tuple[str, str, int]:
+        return run.run.rpartition("/")[0], run.label, run.repetition
+
+    made = {place(run) for run in runs if run.state == record.DONE}
+    return [run for run in runs if run.state == record.DONE or place(run) not in made]
 
 
 def problem() -> Column:
