@@ -42,9 +42,14 @@ def test_a_run_is_followed_until_it_has_ended(spark: SparkSession, tmp_path: Pat
     record = json.loads((tmp_path / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps(record | {"state": "running"}))
     shown: list[list[dict[str, Any]]] = []
+    late = sorted((tmp_path / "traces").glob("*.parquet"))[::2]
+    for file in late:
+        file.rename(tmp_path / file.name)
 
     def show(found: list[dict[str, Any]]) -> None:
         shown.append(found)
+        for file in late if len(shown) == 1 else []:
+            (tmp_path / file.name).rename(file)
         (tmp_path / "run.json").write_text(json.dumps(record))
 
     follow.follow(spark, tmp_path, every_s=0.2, show=show)

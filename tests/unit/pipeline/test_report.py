@@ -269,6 +269,7 @@ def test_what_is_missing_is_said_once(pages: dict[str, str]) -> None:
         assert source.count(reason) == 1
     assert "<figure" not in source
     assert "There are no effects" in pages["single"]
+    assert "Models of x: too few." in report.render(tables, {**facts, "notes": ["models of x: too few"]})
     assert "There are no effects" not in pages["two_k"]
 
 

@@ -44,7 +44,7 @@ def write(out: Path) -> Path:
 def render(result: Tables, facts: Mapping[str, Any]) -> str:
     """The page."""
     runs = figures.run_facts(result, facts)
-    parts = sections(result, runs)
+    parts = sections(result, runs, facts.get("notes") or ())
     numbers = iter(range(1, 1_000_000))
     bodies = [(part, [_Placed(f"figure-{next(numbers)}", drawing) for drawing in part.drawings]) for part in parts]
     key, intervals = key_figures(runs, result)

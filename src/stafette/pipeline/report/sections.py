@@ -77,7 +77,7 @@ class Section:
         return len({drawing.run for drawing in self.drawings if drawing.run is not None}) > 1
 
 
-def sections(tables: Tables, runs: Sequence[RunFacts]) -> list[Section]:
+def sections(tables: Tables, runs: Sequence[RunFacts], notes: Sequence[str] = ()) -> list[Section]:
     """All that can be shown, in order; at the end, why other things are not there."""
     drawn = drawn_runs(runs)
     most = max(20, min(MAX_ROWS, ROWS_IN_ALL // max(1, len(drawn))))
@@ -95,6 +95,7 @@ def sections(tables: Tables, runs: Sequence[RunFacts]) -> list[Section]:
         how = "those that are not valid and first repetitions before others; the tables have all"
         parts[0].notes.append(f"Of {len(runs):,} runs {MAX_RUNS} are drawn, {how}.")
     left_out = Section("left-out", "Not in this report", notes=[n for part in parts if part.empty for n in part.notes])
+    left_out.notes.extend(f"{note[:1].upper()}{note[1:]}." for note in notes)
     return [part for part in parts if not part.empty] + ([left_out] if left_out.notes else [])
 
 
