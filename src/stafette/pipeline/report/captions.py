@@ -133,7 +133,7 @@ def scaling_curve(tables: Tables, experiment: str, factor: str) -> str:
         )
     bars = any(row["low"] is not None for row in rows)
     return "; ".join(told) + (
-        "; bars: 95 % intervals over repetitions." if bars else "; one run each, so no intervals."
+        "; bars: intervals over repetitions." if bars else "; one run each, so no intervals."
     )
 
 

@@ -20,7 +20,7 @@ HEADS = {
     "stddev_low_ms": "stddev low ms (χ², iid)", "stddev_high_ms": "stddev high ms (χ², iid)",
     "batch_low_ms": "mean low ms (batch means)", "batch_high_ms": "mean high ms (batch means)",
     "unexplained_ms": "network and rest ms", "variation_percent": "variation %", "p_value": "p", "ok": "holds",
-    "low": "95 % low", "high": "95 % high",
+    "low": "interval from", "high": "to",
 }  # fmt: skip
 HIDDEN = frozenset({"run", "experiment"})
 

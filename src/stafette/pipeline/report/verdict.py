@@ -136,7 +136,7 @@ def _of_points(points: list[dict[str, Any]]) -> tuple[Grid, str]:
     heads = [*(["experiment"] if several else []), "point", "repetitions", *(_short_head(metric) for metric in metrics)]
     if any(row["low"] is not None for row in points):
         return made(heads, body), (
-            "Each value is the mean over repetitions; below it the 95 % interval of that mean (Student t over the"
+            "Each value is the mean over repetitions; below it the interval of that mean (Student t over the"
             " repetitions, which are independent of each other)."
         )
     return made(heads, body), "Every point was run once, so there are no intervals over repetitions."
@@ -185,7 +185,7 @@ def _of_operations(runs: Sequence[RunFacts], tables: Tables) -> tuple[Grid | Non
         "none": "“none” means too few requests",
     }
     told = "; ".join(text for kind, text in words.items() if kind in kinds)
-    return grid, f"Below the mean its 95 % interval: {told}. One run: there are no intervals over repetitions."
+    return grid, f"Below the mean its interval: {told}. One run: there are no intervals over repetitions."
 
 
 def _best_interval(row: Mapping[str, Any]) -> tuple[float | None, float | None, str]:
