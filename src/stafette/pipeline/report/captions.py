@@ -132,9 +132,7 @@ def scaling_curve(tables: Tables, experiment: str, factor: str) -> str:
             f"{number(least['mean'])} {words} at {factor} {least['level']}, {number(best['mean'])} at {best['level']}"
         )
     bars = any(row["low"] is not None for row in rows)
-    return "; ".join(told) + (
-        "; bars: intervals over repetitions." if bars else "; one run each, so no intervals."
-    )
+    return "; ".join(told) + ("; bars: intervals over repetitions." if bars else "; one run each, so no intervals.")
 
 
 def effects(tables: Tables, experiment: str, metric: str) -> str:

@@ -43,7 +43,8 @@ def sentences(tables: Tables, runs: Sequence[RunFacts], facts: Mapping[str, Any]
         (
             "Warm-up",
             "MSER-5: the point after which the mean of the rest has the least standard error, over batches of "
-            "five windows. It is shown beside the warm-up that was given, which is the one that counts unless `--warm-up auto` was given.",
+            "five windows. It is shown beside the warm-up that was given, which is the one that counts unless "
+            "`--warm-up auto` asked for the one found.",
         ),
         (
             "Breakdown",
