@@ -212,14 +212,31 @@ class Trace:
     def _column(self, field: pa.Field, packed: dict[str, np.ndarray], rows: int) -> pa.Array:
         name = field.name
         if name in self._same:
-            return pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), [self._same[name]])
+            return pa.DictionaryArray.from_arrays(_array(np.zeros(rows), pa.int32()), _texts([self._same[name]]))
         if name in self._codes:
-            return pa.DictionaryArray.from_arrays(packed[name].astype(np.int32), list(self._codes[name]))
+            return pa.DictionaryArray.from_arrays(_array(packed[name], pa.int32()), _texts(list(self._codes[name])))
         if name in TIMES:
-            return pa.array(packed[name] + self._epoch)
-        if name in PHASES or name == "batch":
-            return pa.array(packed[name], mask=packed[name] == NOT_HERE, type=field.type, safe=False)
-        return pa.array(packed[name], type=field.type, safe=False)
+            return _array(packed[name] + self._epoch, field.type)
+        if field.nullable:
+            return _array(packed[name], field.type, packed[name] != NOT_HERE)
+        return _array(packed[name], field.type)
+
+
+# Arrow's usual ways from Python's and numpy's values import pandas, where that is installed: a second of work, at the
+# first chunk, in the middle of a load. Buffers need no such help.
+
+
+def _array(values: np.ndarray, kind: pa.DataType, valid: np.ndarray | None = None) -> pa.Array:
+    data = pa.py_buffer(np.ascontiguousarray(values, dtype=kind.to_pandas_dtype()))
+    present = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [present, data])
+
+
+def _texts(texts: list[str]) -> pa.Array:
+    encoded = [text.encode() for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(texts), buffers)
 
 
 def _put(path: Path, content: bytes) -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -116,3 +118,16 @@ def test_nothing_that_is_listed_is_unfinished(tmp_path: Path) -> None:
         f"client-n-{os.getpid()}-00001.parquet",
         f"client-n-{os.getpid()}.json",
     }
+
+
+def test_a_chunk_is_written_without_pandas(tmp_path: Path) -> None:
+    """Arrow imports it where it can, which takes a second in the middle of a load."""
+    program = (
+        "import sys; from pathlib import Path; from stafette.trace import Trace;"
+        f"trace = Trace(Path({str(tmp_path)!r}), run='r', tier='client', node='n');"
+        "trace.add('ü', 1, 'send', 'ok', 1, 2, 3, -1, 2, 3, 4, 5, 6, 7, 8, 9, -1); trace.close();"
+        "sys.exit('pandas' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+    [row] = pq.read_table(next(tmp_path.glob("*.parquet"))).to_pylist()
+    assert (row["client"], row["read_ns"], row["decode_ns"], row["batch"]) == ("ü", None, 2, None)
