@@ -34,7 +34,10 @@ class Kind(StrEnum):
 
 def analyze(
     folders: Annotated[
-        list[Path], typer.Argument(help="Runs, series, or any folders above them.", metavar="RUN_FOLDER…")
+        list[str],
+        typer.Argument(
+            help="Runs, series, or any folders above them; also hdfs://… and the like.", metavar="RUN_FOLDER…"
+        ),
     ],
     source: Annotated[Kind, typer.Option("--source", help="What the folders hold.")] = Kind.NATIVE,
     mapping: Annotated[
@@ -55,13 +58,16 @@ def analyze(
     follow: Annotated[bool, typer.Option("--follow", help="Show a run while it goes on, then analyse it.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Analyse runs: tables, summary and report."""
+    """Analyse runs with Spark: tables, summary and report.
+
+    Example: stafette analyze runs/ftab-6-0001 --master spark://head:7077
+    """
     _check_libraries()
-    from stafette.pipeline import job, session
+    from stafette.pipeline import job, report, session
 
     options = _options(window, limits, level, warm_up)
     read = _reader(source, mapping, folders)
-    place = out or folders[0] / "analysis"
+    place = out or _beside(folders[0])
     settings = dict(_setting(text) for text in conf or [])
     say("Spark starts")
     spark = session.start(master=master, remote=remote, conf=settings)
@@ -71,7 +77,29 @@ def analyze(
         done = job.analyze(spark, read, out=place, options=options, progress=say)
     finally:
         spark.stop()
-    _show(done, place, _report(place), as_json=as_json)
+    _show(done, report.write(place), as_json=as_json)
+
+
+def reported(folder: Path) -> Path:
+    """Analyse a folder of runs with the usual options; where the report is."""
+    _check_libraries()
+    from stafette.pipeline import job, report, session
+    from stafette.pipeline.sources import native
+
+    say("Spark starts")
+    spark = session.start()
+    try:
+        place = _beside(str(folder))
+        job.analyze(spark, lambda spark: native.read(spark, [folder]), out=place, progress=say)
+    finally:
+        spark.stop()
+    return report.write(place)
+
+
+def _beside(folder: str) -> Path:
+    if "://" in folder:
+        raise InvalidRequest(f"results are written by this machine, not to {folder}; name a place for them with --out")
+    return Path(folder) / "analysis"
 
 
 def _options(window: float, limits: str | None, level: float, warm_up: str | None) -> Options:
@@ -98,11 +126,11 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _reader(kind: Kind, mapping: Path | None, folders: Sequence[Path]) -> Callable[[SparkSession], Source]:
+def _reader(kind: Kind, mapping: Path | None, folders: Sequence[str]) -> Callable[[SparkSession], Source]:
     if (mapping is not None) != (kind is Kind.CSV):
         raise InvalidRequest("--mapping goes with --source csv, and --source csv needs it")
     for folder in folders:
-        if "://" not in str(folder) and not folder.exists():
+        if "://" not in folder and not Path(folder).exists():
             raise InvalidRequest(f"there is no folder {folder}")
 
     def read(spark: SparkSession) -> Source:
@@ -122,7 +150,7 @@ def _reader(kind: Kind, mapping: Path | None, folders: Sequence[Path]) -> Callab
     return read
 
 
-def _follow(spark: SparkSession, folders: Sequence[Path], kind: Kind, window: float, *, as_json: bool) -> None:
+def _follow(spark: SparkSession, folders: Sequence[str], kind: Kind, window: float, *, as_json: bool) -> None:
     from stafette.pipeline import follow
 
     if len(folders) != 1 or kind is not Kind.NATIVE:
@@ -132,18 +160,10 @@ def _follow(spark: SparkSession, folders: Sequence[Path], kind: Kind, window: fl
         show_table(rows, as_json=as_json)
         sys.stdout.flush()
 
-    follow.follow(spark, folders[0], window_s=window, show=show)
+    follow.follow(spark, Path(folders[0]), window_s=window, show=show)
 
 
-def _report(place: Path) -> Path | None:
-    if importlib.util.find_spec("stafette.pipeline.report") is None:
-        return None
-    from stafette.pipeline import report
-
-    return report.write(place)
-
-
-def _show(done: Analysis, place: Path, report: Path | None, *, as_json: bool) -> None:
+def _show(done: Analysis, report: Path, *, as_json: bool) -> None:
     from stafette.pipeline import tables
 
     rows = tables.summary_objects(done.tables["summary"])
@@ -154,7 +174,7 @@ def _show(done: Analysis, place: Path, report: Path | None, *, as_json: bool) ->
     several = len({row["run"] for row in rows}) > 1
     names = (*(("run",) if several else ()), "tier", "operation", "outcome")
     show_table([{name: _shown(row, name) for name in (*names, *SHOWN)} for row in rows], as_json=False)
-    show_lines([str(report or place)])
+    show_lines([str(report)])
 
 
 def _shown(row: Mapping[str, Any], name: str) -> Any:

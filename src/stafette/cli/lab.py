@@ -60,6 +60,7 @@ def run(
     profile: Annotated[str | None, typer.Option("--profile", help="A profile of the file to lay over it.")] = None,
     runs: Runs = None,
     new: Annotated[bool, typer.Option("--new", help="Begin a new series, even if one is unfinished.")] = False,
+    report: Annotated[bool, typer.Option("--report", help="End with the analysis and its report.")] = False,
     as_json: Json = False,
 ) -> None:
     """Run an experiment, or go on with its unfinished series, and print what each run came to.
@@ -74,7 +75,7 @@ def run(
     try:
         with _libraries():
             from stafette.cli import lab_make
-        lab_make.make(file, profile=profile, runs=_folder(runs), new=new, as_json=as_json, again=again)
+        lab_make.make(file, profile=profile, runs=_folder(runs), new=new, report=report, as_json=as_json, again=again)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import typer
 
 from stafette.cli import lab_runs
+from stafette.cli.analyze import reported
 from stafette.cli.exits import ERROR, INTERRUPTED, THRESHOLD
 from stafette.cli.lab_progress import Follower
 from stafette.cli.output import say, show_json, show_table
@@ -20,7 +21,9 @@ from stafette.lab.series import Series
 BREAKING_OFF = (signal.SIGINT, signal.SIGTERM)
 
 
-def make(file: Path, *, profile: str | None, runs: Path, new: bool, as_json: bool, again: list[str]) -> None:
+def make(
+    file: Path, *, profile: str | None, runs: Path, new: bool, report: bool, as_json: bool, again: list[str]
+) -> None:
     """Begin or continue a series, see it through, and show its runs; `again` is how to continue it."""
     chosen = series.begin(runs, experiment.read(file, profile), file=file, profile=profile, new=new)
     planned = chosen.record.runs
@@ -37,7 +40,7 @@ def make(file: Path, *, profile: str | None, runs: Path, new: bool, as_json: boo
     except (asyncio.CancelledError, KeyboardInterrupt):
         say(f"broken off; `{shlex.join(again)}` goes on with what is missing")
         raise typer.Exit(INTERRUPTED) from None
-    _show(chosen, as_json=as_json)
+    _show(chosen, report=reported(chosen.folder) if report else None, as_json=as_json)
 
 
 async def _made(chosen: Series, follower: Follower) -> None:
@@ -67,14 +70,15 @@ async def _made(chosen: Series, follower: Follower) -> None:
     await runner.make(chosen, report)
 
 
-def _show(chosen: Series, *, as_json: bool) -> None:
+def _show(chosen: Series, *, report: Path | None, as_json: bool) -> None:
     views = lab_runs.views(chosen)
     if as_json:
-        show_json(
-            {"series": chosen.name, "folder": str(chosen.folder), "state": chosen.record.state, "runs": views},
-        )
+        told = {"series": chosen.name, "folder": str(chosen.folder), "state": chosen.record.state, "runs": views}
+        show_json(told | ({"report": str(report)} if report else {}))
     else:
         show_table(lab_runs.rows(views), as_json=False)
+        if report:
+            print(report)
     for view in views:
         if view.problem is not None:
             say(f"stafette: run {view.run} {'failed' if view.state != 'done' else 'is not valid'}: {view.problem}")

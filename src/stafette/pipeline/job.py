@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,6 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-import stafette
 from stafette.errors import InvalidRequest
 from stafette.pipeline import counting, models, over_runs, results, run_checks, tables
 from stafette.pipeline.reduction import Span
@@ -279,7 +279,7 @@ def _facts(source: Source, spans: Sequence[Span], found: Mapping[str, pa.Table],
     return {
         "format": 1,
         "versions": {
-            "stafette": stafette.__version__, "python": platform.python_version(), "spark": pyspark.__version__,
+            "stafette": version("stafette"), "python": platform.python_version(), "spark": pyspark.__version__,
         },
         "options": {
             "window_s": options.window_s, "limits_ms": list(options.limits_ms), "level": options.level,

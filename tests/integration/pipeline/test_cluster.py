@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from stafette.pipeline import java, tables
+from stafette.pipeline import java, results, tables
 from tests.integration.pipeline.made import make_run, requests
 
 pytestmark = pytest.mark.slow
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.slow
 SPARK = Path(pyspark.__file__).parent
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
+PATIENCE_SECONDS = 150
 CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
@@ -35,32 +38,31 @@ def server(folder: Path, *command: str, says: str) -> Iterator[str]:
         "SPARK_WORKER_DIR": str(folder / "work"),
         "SPARK_LOCAL_DIRS": str(folder / "local"),
     }
-    with subprocess.Popen(
-        [SPARK / "bin" / command[0], *command[1:]],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=folder,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            said = []
-            for line in process.stdout:
-                said.append(line)
-                if found := re.search(says, line):
-                    break
-            else:
-                pytest.fail(f"{command} ended: {''.join(said[-20:])}")
-            yield found[1]
-        finally:
-            process.terminate()
+    log = folder / f"{len(list(folder.glob('*.log')))}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [SPARK / "bin" / command[0], *command[1:]], env=environment, stdout=output, stderr=output, cwd=folder
+        )
+    try:
+        while not (found := re.search(says, log.read_text())):
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.1)
+        yield found[1]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "stafette", "analyze", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
 
 
 def analyzed(runs: Path, out: Path, *options: str) -> Path:
-    command = [sys.executable, "-m", "stafette", "analyze", str(runs), "--out", str(out), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = analyze(str(runs), "--out", str(out), "--json", *options)
     assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == json.loads((out / "summary.json").read_text())
+    assert "<h1" in (out / "report.html").read_text()
     return out
 
 
@@ -93,6 +95,32 @@ def here(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list
     found = told(analyzed(runs, tmp_path_factory.mktemp("here") / "out", "--master", "local[2]"))
     assert len(found["summary"]) > 4
     return found
+
+
+def test_the_summary_has_the_documented_keys(here: dict[str, Any]) -> None:
+    assert here["summary"][0].keys() >= set(results.SUMMARY_KEYS) - {"ci95_ms"}
+    assert results.SUMMARY_KEYS == (
+        "run", "tier", "operation", "outcome", "count", "mean_ms", "stddev_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms",
+        "throughput_per_s", "ci95_ms",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("/nowhere",), "there is no folder /nowhere"),
+        ((".", "--source", "csv"), "--source csv needs it"),
+        ((".", "--conf", "x"), "'x' is not KEY=VALUE"),
+        ((".", "--limits", "1,x"), "'x' is not a number"),
+        ((".", "--window", "0"), "a window of 0 s cannot be"),
+        (("hdfs://head/lab",), "name a place for them with --out"),
+    ],
+)
+def test_what_cannot_be_is_said_before_spark_starts(arguments: tuple[str, ...], says: str) -> None:
+    done = analyze(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    [sentence] = done.stderr.splitlines()
+    assert says in sentence
 
 
 def test_a_standalone_cluster_with_two_workers(runs: Path, here: dict[str, Any], tmp_path: Path) -> None:
