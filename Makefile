@@ -48,6 +48,7 @@ bench: $(READY) ## measure, on this machine, as ratios within one run
 	@$(BIN)/python -m bench.broker
 	@$(BIN)/python -m bench.limits
 	@$(BIN)/python -m bench.tracing
+	@$(BIN)/python -m bench.pipeline
 
 lab-smoke: $(READY) ## run one quick experiment of each kind and check all counts
 	@$(BIN)/python -m bench.lab_smoke
