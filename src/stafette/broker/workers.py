@@ -100,16 +100,19 @@ class Workers:
             signal.signal(number, self._on_signal)
         first, *others = self._workers
         self._start(first)
-        if self._serves(first):
-            started(self._settings.port)
-            for worker in others:
-                worker.due_at = 0.0
-        while any(worker.pid or worker.due_at is not None for worker in self._workers):
-            self._start_those_due()
-            if select.select([woken], [], [], self._pause())[0]:
-                woken.recv(REPORT_BYTES)
-            self._bury()
-        return self._code
+        try:
+            if self._serves(first):
+                started(self._settings.port)
+                for worker in others:
+                    worker.due_at = 0.0
+            while any(worker.pid or worker.due_at is not None for worker in self._workers):
+                self._start_those_due()
+                if select.select([woken], [], [], self._pause())[0]:
+                    woken.recv(REPORT_BYTES)
+                self._bury()
+            return self._code
+        finally:
+            signal.set_wakeup_fd(-1)  # the sockets go now, and signals may still come
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         """Pass the signal to stop on; for a child's end it is enough that it wakes us."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
@@ -95,10 +96,18 @@ def lab_json(folder: Path, *arguments: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def home(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def database(databases: Databases) -> Iterator[str]:
+    """One that the laboratory may empty; the others' is not its own."""
+    url = asyncio.run(databases.make())
+    yield url
+    asyncio.run(databases.drop(url))
+
+
+@pytest.fixture(scope="module")
+def home(database: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the experiment file, where people stand; the database is there already."""
     folder = tmp_path_factory.mktemp("lab")
-    written(folder, "sweep", database=databases.migrated, repetitions=2)
+    written(folder, "sweep", database=database, repetitions=2)
     return folder
 
 
@@ -117,9 +126,9 @@ def cloned(home: Path, made: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def drawn(home: Path, databases: Databases) -> str:
+def drawn(home: Path, database: str) -> str:
     """All that a series of one run writes to a terminal."""
-    written(home, "drawn", database=databases.migrated)
+    written(home, "drawn", database=database)
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [COMMAND, "lab", "run", "drawn.toml", "--profile", "large", "--runs", "runs"],
