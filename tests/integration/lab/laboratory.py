@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ class Laboratory:
         self.runs = folder / "runs"
         self.database = database
         self.progress: list[Progress] = []
+        self._measuring = asyncio.Event()
 
     def begin(self, text: str, *, new: bool = False) -> series.Series:
         """A series of an experiment that uses the database, unless it says otherwise."""
@@ -34,10 +36,23 @@ class Laboratory:
         file.write_text(text)
         return series.begin(self.runs, experiment.read(file), file=file, profile=None, new=new)
 
+    def report(self, progress: Progress) -> None:
+        """Hear how far a series is."""
+        self.progress.append(progress)
+        if progress.phase == "measure":
+            self._measuring.set()
+
+    async def under_load(self, making: asyncio.Task[None]) -> None:
+        """Wait until a run in the making measures; it must not have ended before."""
+        waiting = asyncio.create_task(self._measuring.wait())
+        await asyncio.wait({waiting, making}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        assert not making.done()
+
     async def run(self, text: str) -> list[RunRecord]:
         """Make all runs of an experiment."""
         begun = self.begin(text)
-        await runner.make(begun, self.progress.append)
+        await runner.make(begun, self.report)
         return begun.runs
 
 
