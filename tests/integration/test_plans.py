@@ -135,3 +135,35 @@ async def test_what_a_call_touches_does_not_grow_with_the_queue(
         assert touched is not None
         assert touched["scans"] == 0, name
         assert touched["rows"] <= ROWS_AT_MOST, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", ["ack", "nack", "extend", "expire leases"])
+async def test_a_lease_is_found_by_its_id_whatever_the_statistics_say(database: str, call: str) -> None:
+    async with await Store.open(database) as store:
+        alice = await store.register("alice")
+        await store.create_queue(alice.id, "jobs")
+    connection = await asyncpg.connect(database)
+    await prepare_connection(connection)
+    fill = """
+        INSERT INTO stafette.leased (id, queue_id, receiver_id, sender_id, rank, deliveries, arrived_at, body, token,
+                                     holder_id, leased_until)
+        SELECT n, 1, 0, 1, 5, 1, now(), 'body', n, 1, now() + $1 * interval '1 hour' FROM generate_series(1, 5000) AS n
+        """
+    await connection.execute(fill, -1)
+    await connection.execute("ANALYZE stafette.leased")  # the planner now believes that all leases have run out
+    await connection.execute("TRUNCATE stafette.leased")
+    await connection.execute(fill, 1)
+    transaction = connection.transaction()
+    await transaction.start()
+    sql, arguments = CALLS[call]
+    await connection.fetch(sql, *arguments)
+    touched = await connection.fetchrow(
+        "SELECT idx_tup_fetch AS rows, n_tup_upd + n_tup_del AS changed FROM pg_stat_xact_user_tables"
+        " WHERE schemaname = 'stafette' AND relname = 'leased'"
+    )
+    await transaction.rollback()
+    await connection.close()
+    assert touched is not None
+    assert touched["changed"] == (0 if call == "expire leases" else 1)
+    assert touched["rows"] <= 3

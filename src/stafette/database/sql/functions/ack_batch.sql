@@ -2,18 +2,15 @@
 -- missing has lost its lease.
 CREATE OR REPLACE FUNCTION stafette.ack_batch(ids bigint[], tokens bigint[]) RETURNS SETOF integer
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 AS $$
 BEGIN
     RETURN QUERY
-    WITH held AS MATERIALIZED (   -- locked in the order of ids, so that two batches never wait for each other in a ring
-        SELECT l.id, a.place FROM unnest(ids, tokens) WITH ORDINALITY AS a (id, token, place)
-        JOIN stafette.leased AS l ON l.id = a.id AND l.token = a.token AND l.leased_until > now()
-        ORDER BY l.id
-        FOR UPDATE OF l
+    WITH held AS MATERIALIZED (
+        SELECT h.id, min(h.place) AS place FROM stafette.hold_leases(ids, tokens) AS h GROUP BY h.id
     ), done AS (
-        DELETE FROM stafette.leased AS l USING held AS h WHERE l.id = h.id RETURNING l.id
+        DELETE FROM stafette.leased AS l WHERE l.id = ANY (ARRAY(SELECT h.id FROM held AS h))
     )
-    SELECT min(h.place)::integer FROM held AS h JOIN done AS d ON d.id = h.id GROUP BY h.id;
+    SELECT h.place FROM held AS h;
 END
 $$;

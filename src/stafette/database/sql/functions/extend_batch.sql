@@ -2,22 +2,18 @@
 CREATE OR REPLACE FUNCTION stafette.extend_batch(ids bigint[], tokens bigint[], seconds double precision[])
 RETURNS SETOF integer
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 AS $$
 BEGIN
     RETURN QUERY
     WITH held AS MATERIALIZED (
-        SELECT l.id, a.place, a.seconds
-        FROM unnest(ids, tokens, seconds) WITH ORDINALITY AS a (id, token, seconds, place)
-        JOIN stafette.leased AS l ON l.id = a.id AND l.token = a.token AND l.leased_until > now()
-        ORDER BY l.id, a.place
-        FOR UPDATE OF l
+        SELECT h.id, h.place FROM stafette.hold_leases(ids, tokens) AS h
     ), last AS (
-        SELECT DISTINCT ON (h.id) h.id, h.seconds FROM held AS h ORDER BY h.id, h.place DESC
+        SELECT h.id, seconds[max(h.place)] AS seconds FROM held AS h GROUP BY h.id
     ), extended AS (
         UPDATE stafette.leased AS l SET leased_until = now() + h.seconds * interval '1 second'
-        FROM last AS h WHERE l.id = h.id
+        FROM last AS h WHERE l.id = h.id AND l.id = ANY (ids)
     )
-    SELECT h.place::integer FROM held AS h;
+    SELECT h.place FROM held AS h;
 END
 $$;

@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION stafette.give_back(ids bigint[], delays double precision[])
 RETURNS TABLE (id bigint, queue text)
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -13,7 +13,7 @@ BEGIN
     WITH back AS MATERIALIZED (
         DELETE FROM stafette.leased AS l
         USING unnest(ids, delays) AS b (id, delay), stafette.queues AS q
-        WHERE l.id = b.id AND q.id = l.queue_id
+        WHERE l.id = b.id AND l.id = ANY (ids) AND q.id = l.queue_id
         RETURNING l.*, greatest(b.delay, 0) AS delay, q.name AS queue, q.dead_letter_id,
                   l.deliveries >= q.max_deliveries AS spent
     ), again AS (
