@@ -1,7 +1,8 @@
-"""The pipeline on many rows, beside DuckDB computing the same summary table from the same Parquet files.
+"""The whole pipeline on many rows, beside DuckDB computing the same summary table from the same Parquet files.
 
-Rows are made in chunks as the laboratory writes them: runs of five million rows, a hundred seconds of 25,000 requests
-each in two tiers. Spark gets 4 GiB in all. Both tables are compared before any time is printed.
+Run folders are made as the laboratory leaves them: runs of five million rows, a hundred seconds of 25,000 requests each
+in two tiers. They are read, checked, counted, joined, modelled and written; Spark gets 4 GiB in all. DuckDB goes before
+and after. The tables are compared before any time is printed. Processor time tells more when others use the machine.
 
     python -m bench.pipeline [--rows 50_000_000] [--small 5_000_000]
 """
@@ -9,31 +10,35 @@ each in two tiers. Spark gets 4 GiB in all. Both tables are compared before any 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stafette import trace
-from stafette.pipeline import counting, session
-from stafette.pipeline.job import LIMITS_MS
+from stafette.pipeline import job, session
 from stafette.pipeline.reduction import Span
 from stafette.pipeline.results import PERCENTILES
-from stafette.pipeline.schema import ROWS
+from stafette.pipeline.sources import native
 from stafette.pipeline.transforms.counts import Timed
 
 SECOND = 1_000_000_000
 BEGIN = 1_700_000_000 * SECOND
 RATE = 25_000
 RUN_REQUESTS = 2_500_000
+CLIENTS = 200
+NAME = "bench-0001"
 MEMORY = "4g"
 CORES = 2
 WARM_UP_ROWS = 2_000_000
@@ -41,70 +46,141 @@ WARM_UP_ROWS = 2_000_000
 
 
 def make(folder: Path, rows: int) -> list[Span]:
-    """Write so many rows; returns when each run was."""
+    """Write run folders of so many rows; returns when each run was."""
     chance = np.random.default_rng(1)
     spans = []
-    for number, first in enumerate(range(0, rows // 2, RUN_REQUESTS)):
+    for number, first in enumerate(range(0, rows // 2, RUN_REQUESTS), 1):
         requests = min(RUN_REQUESTS, rows // 2 - first)
         begin, seconds = BEGIN + number * 1000 * SECOND, requests / RATE
-        run = f"bench-0001/{number + 1:03d}-clients={number + 1}-r1"
-        traces = folder / f"{number + 1:03d}" / "traces"
-        traces.mkdir(parents=True)
-        for part, start in enumerate(range(0, requests, trace.CHUNK_ROWS)):
+        end, margin = begin + round(seconds * SECOND), round(0.1 * seconds * SECOND)
+        run, its = (
+            f"{NAME}/{number:03d}-clients={number}-r1",
+            folder / NAME / "runs" / f"{number:03d}-clients={number}-r1",
+        )
+        span = Span(Timed(run, begin, begin + margin, end - margin), end, SECOND)
+        (its / "traces").mkdir(parents=True)
+        (its / "run.json").write_text(json.dumps(_record(span, number)))
+        _samples(its / "samples", begin, end)
+        for part, start in enumerate(range(0, requests, trace.CHUNK_ROWS), 1):
             size = min(trace.CHUNK_ROWS, requests - start)
-            for tier in ("client", "broker"):
-                table = _chunk(chance, run, tier, begin + start * SECOND // RATE, size, start + 1)
-                pq.write_table(table, traces / f"{tier}-1-1-{part:05d}.parquet", **trace.FORMAT)
-        end = begin + round(seconds * SECOND)
-        margin = round(0.1 * seconds * SECOND)
-        spans.append(Span(Timed(run, begin, begin + margin, end - margin), end, SECOND))
+            for tier, table in _chunks(chance, run, begin + start * SECOND // RATE, size, start + 1):
+                pq.write_table(table, its / "traces" / f"{tier}-{tier}-1-1-{part:05d}.parquet", **trace.FORMAT)
+        spans.append(span)
     return spans
 
 
-def _chunk(chance: np.random.Generator, run: str, tier: str, begin: int, size: int, request: int) -> pa.Table:
+def _record(span: Span, number: int) -> dict[str, Any]:
+    timed = span.timed
+    return {
+        "format": 1, "id": timed.run, "experiment": NAME, "label": f"clients={number}", "levels": {"clients": number},
+        "repetition": 1, "state": "done", "load": {"start_ns": timed.load_start, "end_ns": span.load_end},
+        "window": {"start_ns": timed.start, "end_ns": timed.end}, "verdict": {"valid": True, "sentences": ["made up"]},
+        "settings": {"design": {"kind": "sweep"}, "system": {"brokers": 1},
+                     "clients": {"alice": {"count": CLIENTS, "think_time": 0.005}}},
+    }  # fmt: skip
+
+
+def _samples(folder: Path, begin: int, end: int) -> None:
+    folder.mkdir()
+    moments = np.arange(begin, end, SECOND)
+    seconds = np.arange(len(moments))
+    queues = {"at_ns": moments, "queue": ["q-1"] * len(moments), "messages": seconds}
+    processes = {
+        "at_ns": moments, "host": ["local"] * len(moments), "process": ["broker-1"] * len(moments), "pid": seconds * 0 + 1,
+        "cpu_seconds": 0.5 * seconds, "resident_bytes": seconds * 0 + 10**8, "processes": seconds * 0 + 1,
+    }  # fmt: skip
+    for name, columns in (("queues", queues), ("processes", processes)):
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+
+
+def _chunks(
+    chance: np.random.Generator, run: str, begin: int, size: int, request: int
+) -> Iterator[tuple[str, pa.Table]]:
+    """The same requests as the client saw them, and the broker: its part is the middle seven tenths."""
     start = begin + np.sort(chance.integers(0, size * SECOND // RATE, size))
     whole = chance.lognormal(math.log(3e6), 0.7, size).astype(np.int64)
-    response = whole if tier == "client" else whole * 7 // 10
     operation = chance.integers(0, 2, size)
     outcome = np.where((operation == 1) & (chance.random(size) < 0.1), 1, 0)
     outcome = np.where(chance.random(size) < 0.001, 2, outcome)
-    names = {
-        "run": (np.zeros(size), [run]),
-        "tier": (np.zeros(size), [tier]),
-        "node": (np.zeros(size), [f"{tier}-1"]),
-        "client": (chance.integers(0, 200, size), [f"alice-{number}" for number in range(200)]),
+    words = {
+        "client": (chance.integers(0, CLIENTS, size), [f"alice-{number}" for number in range(CLIENTS)]),
         "operation": (operation, ["send", "receive"]),
         "outcome": (outcome, ["ok", "empty", "Overloaded"]),
     }
-    columns: dict[str, Any] = {
-        name: pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), words)
-        for name, (codes, words) in names.items()
-    }
-    columns |= {"request": np.arange(request, request + size), "intended_ns": start, "start_ns": start}
-    columns |= {"end_ns": start + response, "bytes": chance.integers(180, 220, size), "messages": (outcome == 0) * 1}
-    columns |= dict.fromkeys(trace.PHASES, response // 7 if tier == "broker" else None)
-    columns["batch"] = chance.integers(1, 50, size) if tier == "broker" else None
-    arrays = [
-        pa.nulls(size, field.type) if columns[field.name] is None
-        else columns[field.name] if field.name in names
-        else pa.array(columns[field.name], type=field.type)
-        for field in trace.SCHEMA
-    ]  # fmt: skip
-    return pa.Table.from_arrays(arrays, schema=trace.SCHEMA)
+    numbers = {
+        "request": np.arange(request, request + size), "bytes": chance.integers(180, 220, size),
+        "messages": (outcome == 0) * 1,
+    }  # fmt: skip
+    own = dict.fromkeys(("queue_ns", "encode_ns", "read_ns"), whole // 50)
+    inner = start + whole // 10
+    phases = dict.fromkeys(trace.PHASES, whole // 10) | {"batch": chance.integers(1, 50, size)}
+    for tier, first, last, more in (
+        ("client", start, start + whole, own),
+        ("broker", inner, inner + whole * 7 // 10, phases),
+    ):
+        same = {"run": run, "tier": tier, "node": f"{tier}-1"}
+        names = words | {name: (np.zeros(size), [word]) for name, word in same.items()}
+        columns = numbers | {"intended_ns": first, "start_ns": first, "end_ns": last} | more
+        yield tier, pa.Table.from_arrays([_column(f, names, columns, size) for f in trace.SCHEMA], schema=trace.SCHEMA)
 
 
-def with_spark(folder: Path, spans: list[Span]) -> tuple[float, pa.Table, int]:
-    """Seconds, summary, and number of windows; Spark has started before."""
+def _column(field: pa.Field, names: Mapping[str, Any], numbers: Mapping[str, Any], size: int) -> pa.Array:
+    if field.name in names:
+        codes, words = names[field.name]
+        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), words)
+    return pa.array(numbers[field.name], type=field.type) if field.name in numbers else pa.nulls(size, field.type)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the pipeline took: seconds, and seconds of processor time, which say more when others use the machine."""
+
+    seconds: Mapping[str, float]
+    cpu: Mapping[str, float]
+    summary: pa.Table
+    windows: int
+
+    @property
+    def whole(self) -> float:
+        return sum(self.seconds.values())
+
+
+def with_spark(folder: Path, out: Path) -> Taken:
+    """The whole pipeline, from run folders to written tables; Spark has started before."""
     spark = session.start(master=f"local[{CORES}]", conf={"spark.driver.memory": MEMORY})
-    began = time.perf_counter()
-    rows = (
-        spark.read.schema(ROWS)
-        .option("pathGlobFilter", "*.parquet")
-        .option("recursiveFileLookup", "true")
-        .parquet(str(folder))
+    spent: list[tuple[str, float]] = []
+    analysis = job.analyze(
+        spark,
+        lambda spark: native.read(spark, [folder]),
+        out=out,
+        progress=lambda step: spent.append((step, _cpu_seconds())),
     )
-    found = counting.count(rows, spans, [round(limit * 1000) for limit in LIMITS_MS], 0.95)
-    return time.perf_counter() - began, found.summary, found.windows.num_rows
+    ends = [at for _, at in spent[1:]] + [_cpu_seconds()]
+    cpu = {step: end - at for (step, at), end in zip(spent, ends, strict=True)}
+    tables = analysis.tables
+    rejected = analysis.facts["rejected"]
+    if rejected:
+        raise SystemExit(f"{rejected} made rows were rejected; look into {out}")
+    return Taken(analysis.facts["seconds"], cpu, tables["summary"], tables["windows"].num_rows)
+
+
+def _processes() -> list[psutil.Process]:
+    """This one and Java's."""
+    mine = psutil.Process()
+    return [mine, *(child for child in mine.children(recursive=True) if child.name() == "java")]
+
+
+def _cpu_seconds() -> float:
+    return sum(sum(process.cpu_times()[:2]) for process in _processes())
+
+
+def _peak_bytes() -> dict[str, int]:
+    """The most memory that each process ever had."""
+    found = {}
+    for process in _processes():
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        found[process.name()] = 1024 * int(status.partition("VmHWM:")[2].split()[0])
+    return found
 
 
 def with_duckdb(folder: Path, spans: list[Span]) -> tuple[float, list[dict[str, Any]]]:
@@ -126,7 +202,7 @@ def with_duckdb(folder: Path, spans: list[Span]) -> tuple[float, list[dict[str, 
     source = f"""SELECT run, tier, operation, outcome, bytes, messages, w1 - w0 AS length,
         end_ns - CASE WHEN tier = 'client' THEN intended_ns ELSE start_ns END AS v,
         intended_ns >= w0 AND intended_ns < w1 AS begun, end_ns >= w0 AND end_ns < w1 AS done
-        FROM read_parquet('{folder}/**/*.parquet') JOIN times USING (run)"""
+        FROM read_parquet('{folder}/**/traces/*.parquet') JOIN times USING (run)"""
     began = time.perf_counter()
     found = connection.execute(
         f"""WITH r AS ({source})
@@ -165,8 +241,8 @@ def differences(ours: pa.Table, theirs: list[dict[str, Any]]) -> Iterator[str]:
         )
 
 
-def measure(rows: int, where: Path) -> tuple[float, float]:
-    """Seconds of Spark and of DuckDB, after comparing their tables."""
+def measure(rows: int, where: Path) -> tuple[Taken, float]:
+    """What the pipeline took, and the seconds of DuckDB, after comparing their tables."""
     folder = where / str(rows)
     began = time.perf_counter()
     spans = make(folder, rows)
@@ -176,13 +252,27 @@ def measure(rows: int, where: Path) -> tuple[float, float]:
         f"{rows:,} rows in {size / 1e6:,.0f} MB, made in {took:.1f} s; load average {os.getloadavg()[0]:.1f}",
         flush=True,
     )
-    ours, summary, windows = with_spark(folder, spans)
-    theirs, other = with_duckdb(folder, spans)
-    found = list(differences(summary, other))
+    before, _ = with_duckdb(folder, spans)
+    ours = with_spark(folder, where / f"{rows}-out")
+    cpu = psutil.Process().cpu_times().user
+    after, other = with_duckdb(folder, spans)
+    cpu = psutil.Process().cpu_times().user - cpu
+    theirs = (before + after) / 2
+    found = list(differences(ours.summary, other))
     if found:
         raise SystemExit("the tables differ: " + "; ".join(found[:5]))
-    print(f"  Spark   {ours:7.1f} s   summary of {summary.num_rows} rows, {windows:,} windows, shares, distribution")
-    print(f"  DuckDB  {theirs:7.1f} s   the same summary; ratio {ours / theirs:.1f}")
+    for step, seconds in ours.seconds.items():
+        print(f"  {step:8} {seconds:7.1f} s   {ours.cpu[step]:6.1f} s of processor time")
+    print(f"  whole    {ours.whole:7.1f} s   {sum(ours.cpu.values()):6.1f} s of processor time", flush=True)
+    print(
+        f"  DuckDB   {before:7.1f} s before, {after:.1f} s after, {cpu:.1f} s of processor time, for the summary alone"
+    )
+    counted = ours.seconds["count"]
+    print(
+        f"  ratio    {counted / theirs:7.1f}     of the step that makes the summary of {ours.summary.num_rows} rows "
+        f"(and {ours.windows:,} windows, shares, distribution); {ours.cpu['count'] / cpu:.1f} by processor time; "
+        f"whole pipeline {ours.whole / theirs:.1f}"
+    )
     return ours, theirs
 
 
@@ -194,11 +284,18 @@ def main() -> None:
     chosen = parser.parse_args()
     session.start(master=f"local[{CORES}]", conf={"spark.driver.memory": MEMORY})
     with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
-        with_spark(Path(name) / "before", make(Path(name) / "before", WARM_UP_ROWS))  # Java compiles what is used often
-        small, _ = measure(chosen.small, Path(name))
-        large, theirs = measure(chosen.rows, Path(name))
-    times, longer = chosen.rows / chosen.small, large / small
-    print(f"ratio to DuckDB {large / theirs:.1f}; {times:g} times the rows took {longer:.1f} times as long")
+        where = Path(name)
+        make(where / "before", WARM_UP_ROWS)
+        with_spark(where / "before", where / "before-out")  # Java compiles what is used often
+        small, _ = measure(chosen.small, where)
+        large, theirs = measure(chosen.rows, where)
+    times = chosen.rows / chosen.small
+    grown = {name: large.seconds[name] / small.seconds[name] for name in ("read", "count", "join")}
+    told = ", ".join(f"{name} {growth:.1f}" for name, growth in grown.items())
+    print(f"{times:g} times the rows took {large.whole / small.whole:.1f} times as long ({told})")
+    peaks = _peak_bytes()
+    print("most memory: " + ", ".join(f"{name} {peak / 1024**3:.2f} GiB" for name, peak in peaks.items()))
+    print(f"ratio to DuckDB {large.seconds['count'] / theirs:.1f} (aim: 4), whole pipeline {large.whole / theirs:.1f}")
 
 
 if __name__ == "__main__":

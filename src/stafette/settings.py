@@ -1,4 +1,8 @@
-"""Where settings come from: a flag, then STAFETTE_*, then stafette.toml in the working folder, then the default."""
+"""Where settings come from: a flag, then STAFETTE_*, then stafette.toml in the working folder, then the default.
+
+Every command reads them before it does anything, hence the struct of msgspec's: a richer library would take longer to
+load than `stafette send` takes in all.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,12 @@ import os
 import tomllib
 from pathlib import Path
 
-import pydantic
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+import msgspec
 
 from stafette.errors import InvalidRequest
 
 SETTINGS_FILE = Path("stafette.toml")
+PREFIX = "STAFETTE_"
 
 
 def _default_data() -> Path:
@@ -21,48 +25,73 @@ def _default_data() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "stafette"
 
 
-class Settings(BaseSettings):
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All settings, each with a default that works on a laptop."""
 
-    model_config = SettingsConfigDict(env_prefix="STAFETTE_", toml_file=SETTINGS_FILE, extra="forbid")
-
-    data: Path = pydantic.Field(default_factory=_default_data)
+    data: Path = msgspec.field(default_factory=_default_data)
     """The data folder: the embedded PostgreSQL, its log, runs of the laboratory."""
 
     runs: Path | None = None
     """Where the laboratory keeps its runs; by default in the data folder."""
 
+    experiments: Path | None = None
+    """Where experiments made on the web pages are kept; by default in the data folder."""
+
     database: str | None = None
     """URL of a PostgreSQL to use instead of the embedded one."""
+
+    url: str | None = None
+    """URL of the brokers to talk to; by default those with the data folder."""
+
+    name: str | None = None
+    """Who to be when talking to a broker."""
+
+    secret: str | None = None
+    """What proves that."""
 
     @property
     def runs_folder(self) -> Path:
         """Where the laboratory keeps its runs."""
         return self.runs or self.data / "runs"
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags come in as arguments; there are no dotenv or secret files."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+    @property
+    def experiments_folder(self) -> Path:
+        """Where experiments made on the web pages are kept."""
+        return self.experiments or self.data / "experiments"
 
 
 def load(**flags: object) -> Settings:
     """Read the settings; flags that were not given (None) do not count."""
+    values = _from_file() | _from_environment() | {name: value for name, value in flags.items() if value is not None}
     try:
-        return Settings(**{name: value for name, value in flags.items() if value is not None})  # type: ignore[arg-type]
-    except tomllib.TOMLDecodeError as error:
+        return msgspec.convert(values, Settings, strict=False, dec_hook=_path)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$.")
+        raise InvalidRequest(f"setting {where.removesuffix('`')!r}: {what[:1].lower()}{what[1:]}") from error
+
+
+def _from_file() -> dict[str, object]:
+    try:
+        values = tomllib.loads(SETTINGS_FILE.read_text())
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"{SETTINGS_FILE} is not valid TOML: {error}") from error
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            known = ", ".join(Settings.model_fields)
-            raise InvalidRequest(f"there is no setting {name!r} (in {SETTINGS_FILE}); known are {known}") from error
-        raise InvalidRequest(f"setting {name!r}: {first['msg']}") from error
+    except OSError as error:
+        raise InvalidRequest(f"cannot read {SETTINGS_FILE}: {error.strerror}") from error
+    for name in values:
+        if name not in Settings.__struct_fields__:
+            known = ", ".join(Settings.__struct_fields__)
+            raise InvalidRequest(f"there is no setting {name!r} (in {SETTINGS_FILE}); known are {known}")
+    return values
+
+
+def _from_environment() -> dict[str, object]:
+    """What is set to nothing is not set."""
+    return {name: given for name in Settings.__struct_fields__ if (given := os.environ.get(f"{PREFIX}{name.upper()}"))}
+
+
+def _path(kind: type, value: object) -> object:
+    if kind is Path and isinstance(value, str | Path):
+        return Path(value)
+    raise TypeError(f"expected a path, got {value!r}")

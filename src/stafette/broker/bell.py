@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from stafette.broker.parking import ANYWHERE, Parking
 from stafette.database.store import Store
@@ -25,10 +25,14 @@ POLL_SECONDS = 5.0
 class Bell:
     """What one broker hears from and tells the others."""
 
-    def __init__(self, store: Store, broker: int, parking: Parking) -> None:
+    def __init__(
+        self, store: Store, broker: int, parking: Parking, *, besides: Mapping[str, Callable[[str], None]]
+    ) -> None:
         self._store = store
         self._broker = broker
         self._parking = parking
+        self._besides = besides
+        """Further channels that are listened to on the same connection, with who hears what comes there."""
         self._wished: set[str] = set()
         self._elsewhere: dict[str, set[int]] = {}
         self._to_ring: set[tuple[int, str]] = set()
@@ -66,7 +70,9 @@ class Bell:
         self._wished = set()  # whatever broke the last connection may have emptied the table of wishes too
         self._wish_due.set()
         self._look_due.set()
-        await self._store.listen({"stafette_parked": self._hear_wish, f"stafette_bell_{self._broker}": self._hear_ring})
+        await self._store.listen(
+            {"stafette_parked": self._hear_wish, f"stafette_bell_{self._broker}": self._hear_ring, **self._besides}
+        )
 
     def _hear_wish(self, _broker: str) -> None:
         self._look_due.set()

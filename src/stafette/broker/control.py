@@ -1,9 +1,10 @@
-"""Commands for a running broker, over a Unix socket that only its own user can open.
+"""Commands for a running broker (or web process), over a Unix socket that only its own user can open.
 
 One connection is one command: a line in, a line of JSON out, ``{"ok": …}`` or ``{"error": sentence}``. A thread of its
 own answers, so that a broker whose event loop is stuck can still show where. ::
 
     DATA/run/broker-PID.sock               one per broker process
+    DATA/run/web-PID.sock                  one per web process
     /tmp/stafette-UID/HASH.run/…           instead, where DATA is too long for a socket's address
 """
 
@@ -47,8 +48,8 @@ def folder_of(data: Path) -> Path:
     return SOCKETS / f"stafette-{os.geteuid()}" / f"{digest}.run"
 
 
-def _socket(folder: Path, pid: int) -> Path:
-    return folder / f"broker-{pid}.sock"
+def _socket(folder: Path, pid: int, kind: str = "broker") -> Path:
+    return folder / f"{kind}-{pid}.sock"
 
 
 class Control:
@@ -62,17 +63,17 @@ class Control:
         self._waiting_for_the_end: list[socket.socket] = []
 
     @contextlib.contextmanager
-    def serving(self, data: Path) -> Iterator[None]:
-        """Answer commands. A broker that cannot offer this serves its clients all the same."""
+    def serving(self, data: Path, kind: str = "broker") -> Iterator[None]:
+        """Answer commands. A process that cannot offer this serves all the same."""
         try:
-            path = _socket(_make_folder(data), os.getpid())
+            path = _socket(_make_folder(data), os.getpid(), kind)
             path.unlink(missing_ok=True)  # of a process that had the same id and was killed
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             listener.bind(str(path))
             path.chmod(0o600)
             listener.listen()
         except (OSError, InvalidRequest) as error:
-            log.warning("`stafette broker ctl` will not find this broker: %s", error)
+            log.warning("`stafette status` and `down` will not find this %s: %s", kind, error)
             yield
             return
         threading.Thread(target=self._serve, args=(listener,), name="control", daemon=True).start()
@@ -130,13 +131,13 @@ def _make_folder(data: Path) -> Path:
 # The operator's end
 
 
-def ask_all(data: Path, command: str) -> list[object]:
+def ask_all(data: Path, command: str, kind: str = "broker") -> list[object]:
     """Give a command to every broker with this data folder, all at once; returns the answer, or error, of each."""
-    paths = sorted(folder_of(data).glob("broker-*.sock"))
+    paths = sorted(folder_of(data).glob(f"{kind}-*.sock"))
     with ThreadPoolExecutor(max_workers=max(len(paths), 1)) as talks:
         answers = [answer for answer in talks.map(lambda path: _ask(path, command), paths) if answer is not None]
     if not answers:
-        raise Unavailable(f"no broker with the data folder {data} runs here; name its folder with --data")
+        raise Unavailable(f"no {kind} with the data folder {data} runs here; name its folder with --data")
     return answers
 
 
@@ -153,8 +154,8 @@ def _ask(path: Path, command: str) -> object:
         except PermissionError:
             return InvalidRequest(f"{path} belongs to another user; give the command as that user")
         except TimeoutError:
-            return RequestTimeout(f"the broker behind {path} does not answer")
+            return RequestTimeout(f"the process behind {path} does not answer")
         except ConnectionError as error:
-            return Unavailable(f"the broker behind {path} went away: {error}")
+            return Unavailable(f"the process behind {path} went away: {error}")
     answer = msgspec.json.decode(said, type=dict[str, object]) if said else {"error": f"{path} says nothing"}
     return answer["ok"] if "ok" in answer else InternalError(str(answer["error"]))

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from itertools import accumulate
 
-from stafette.protocol.messages import Answer, Failed, Request
+from stafette.protocol.messages import Answer, Failed, Leases, Messages, Receive, Request, Sent
 
 BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 SECONDS_BOUNDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -45,6 +45,10 @@ class Figures:
         """Answers to requests that were taken on, by kind."""
         self.failed: defaultdict[tuple[type[Request], str], int] = defaultdict(int)
         """Those of them that report an error, by kind and whose turn it is then."""
+        self.sent = 0
+        """Messages sent, one per queue."""
+        self.handed_out = 0
+        """Messages received or leased."""
         self.batch_requests = Histogram(BATCH_BOUNDS)
         self.queue_seconds = Histogram(SECONDS_BOUNDS)
         """From accepting a request until it went to the database for the first time."""
@@ -61,10 +65,17 @@ class Figures:
         return time.monotonic() - self.started
 
     def answer(self, request: Request, answer: Answer) -> None:
-        """Count an answer."""
+        """Count an answer, and the messages in it."""
         kind = type(request)
         self.answered[kind] += 1
-        if type(answer) is Failed:
+        if type(answer) is Sent:
+            self.sent += len(answer.ids[0]) if len(answer.ids) == 1 else sum(map(len, answer.ids))
+        elif type(answer) is Messages:
+            if kind is Receive:
+                self.handed_out += len(answer.messages)
+        elif type(answer) is Leases:
+            self.handed_out += len(answer.leases)
+        elif type(answer) is Failed:
             self.failed[kind, answer.group] += 1
 
     def requests(self) -> dict[tuple[str, str], int]:

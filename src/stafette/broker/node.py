@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 
 from stafette.broker import secrets
 from stafette.broker.bell import Bell
@@ -19,6 +19,7 @@ from stafette.broker.engine import Engine, Pending
 from stafette.broker.figures import Figures
 from stafette.broker.limits import BROKER_LEASE_SECONDS, GREETING_SECONDS, Limits
 from stafette.broker.operations import Operations
+from stafette.broker.orders import obey
 from stafette.broker.parking import ANYWHERE, Parking
 from stafette.broker.session import Session, State
 from stafette.broker.tracing import Tracing
@@ -44,6 +45,7 @@ CHANGES = (
 )  # fmt: skip
 WAITS = (wire.Receive, wire.Peek, wire.Lease)
 _LEAVING = "the broker is shutting down; nothing has happened, try another"
+_DISMISSED = "an operator has ended this session; nothing has happened, connect again"
 
 
 class Node:
@@ -61,6 +63,10 @@ class Node:
         self.store = store
         self.limits = limits
         self.name = name
+        self.url = ""
+        """Where clients find it, once it listens."""
+        self.stop: Callable[[], None] | None = None
+        """Lets the process drain and end, if it is ours to end."""
         self.broker = 0
         self.draining = False
         self.connections: set[Connection] = set()
@@ -90,7 +96,12 @@ class Node:
     async def join(self) -> None:
         """Report for duty in the database."""
         self.broker = await self.store.join_broker(self.name, seconds=BROKER_LEASE_SECONDS)
-        self.bell = Bell(self.store, self.broker, self.parking)
+        self.bell = Bell(
+            self.store,
+            self.broker,
+            self.parking,
+            besides={f"stafette_orders_{self.broker}": lambda order: obey(order, self)},
+        )
         if self._listening:
             self._listening.cancel()
         self._listening = asyncio.create_task(self.bell.serve())
@@ -188,11 +199,11 @@ class Node:
                 self._refuse(session, request, NotAuthenticated("say hello first"))
                 session.step(State.LEAVING)
                 session.connection.close()
-            case State.LEAVING if self.draining and isinstance(request, wire.Bye):
+            case State.LEAVING if self._bidden(session) and isinstance(request, wire.Bye):
                 self._enqueue(session, request)
-            case State.LEAVING if self.draining:
+            case State.LEAVING if self._bidden(session):
                 self._refused("Goodbye")
-                self._answer(session, request, wire.Goodbye(request.id, _LEAVING))
+                self._answer(session, request, self._goodbye(request.id))
             case State.LEAVING:
                 self._refuse(session, request, Unavailable(_LEAVING))
             case _:
@@ -257,8 +268,8 @@ class Node:
         missed = isinstance(request, WAITS) and bool(request.wait) and self.parking.tried(pending)
         if isinstance(request, WAITS) and request.wait and _found_nothing(answer):
             parked = self._park(pending, request, again=missed)
-            if self.draining:
-                answer = wire.Goodbye(request.id, _LEAVING)
+            if self._bidden(session):
+                answer = self._goodbye(request.id)
         else:
             parked = False
         if not parked:
@@ -327,7 +338,8 @@ class Node:
         if self.tracing is not None:
             self.tracing.woken(pending)
         nothing = wire.Leases if isinstance(pending.request, wire.Lease) else wire.Messages
-        answer = wire.Goodbye(pending.request.id, _LEAVING) if self.draining else nothing(pending.request.id, [])
+        asked = pending.request.id
+        answer = self._goodbye(asked) if self._bidden(pending.session) else nothing(asked, [])
         self._settle(pending.session, pending.request, answer)
 
     def _settle(self, session: Session, request: wire.Request, answer: wire.Answer) -> None:
@@ -423,11 +435,33 @@ class Node:
         self.parking.close()
         for session in list(self.sessions.values()):
             session.step(State.LEAVING)
-            session.answer(wire.Goodbye(0, _LEAVING))
+            session.answer(self._goodbye(0))
             self.proceed(session)  # also what was held back because the client reads slowly
         while any(session.in_flight for session in self.sessions.values()):
             await self.engine.drained()
             await asyncio.sleep(0)
+
+    def dismiss(self, client: int) -> bool:
+        """End a client's session: what was accepted is answered, then it has to hang up; False when it is not here."""
+        session = self.sessions.get(client)
+        if session is None or session.state is not State.OPEN:
+            return False
+        session.step(State.LEAVING)
+        session.answer(self._goodbye(0))
+        self.parking.send_away(session)
+        self.proceed(session)  # also what was held back because the client reads slowly
+        if session.in_flight:
+            self.owes(session.connection, True, anew=True)
+        else:
+            session.connection.close()
+        return True
+
+    def _bidden(self, session: Session) -> bool:
+        """Whether a session has been said goodbye to, or is about to: it may ask elsewhere what it asks now."""
+        return self.draining or (session.state is State.LEAVING and self.sessions.get(session.client) is session)
+
+    def _goodbye(self, request: int) -> wire.Goodbye:
+        return wire.Goodbye(request, _LEAVING if self.draining else _DISMISSED)
 
     async def everybody_gone(self) -> None:
         """Wait until no connection is left."""

@@ -112,6 +112,13 @@ class Parking:
             if key is not None:
                 self._remove(pending, key)
 
+    def send_away(self, session: Session) -> None:
+        """End the waits of a client that is to leave."""
+        for pending, key in list(self._by_session.get(session, {}).items()):
+            pending.until = asyncio.get_running_loop().time()
+            if key is not None:
+                self._time_is_up(pending, key)
+
     def close(self) -> None:
         """Send every read away with what there is: nothing."""
         for key, reads in list(self._by_queue.items()):

@@ -36,6 +36,7 @@ async def serve(
         loop.add_reader(lifeline, _parent_ended, lifeline, stop)
     with ExitStack() as to_the_end:  # an operator may want to look at a broker that does not finish draining
         async with running(settings, listening) as (node, port):
+            node.stop = stop.set
             if settings.metrics_port is not None:
                 wanted = settings.metrics_port and settings.metrics_port + worker
                 metrics_port = to_the_end.enter_context(metrics_served(node, wanted))

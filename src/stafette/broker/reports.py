@@ -14,6 +14,7 @@ import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
+from stafette.broker.figures import Figures
 from stafette.broker.node import Node
 
 STATEMENT = Path("/proc/self/statm")
@@ -41,6 +42,43 @@ def status(node: Node, url: str) -> dict[str, object]:
         "received_bytes": figures.received_bytes,
         "sent_bytes": figures.sent_bytes,
         "refusals": dict(node.refusals),
+    }
+
+
+class Recent:
+    """Means since they were last asked for."""
+
+    def __init__(self) -> None:
+        self._before = (0, 0.0, 0, 0.0, 0.0)
+
+    def means(self, figures: Figures) -> dict[str, object]:
+        """The size of a batch, and how many milliseconds requests waited and batches took; None: there were none."""
+        now = (
+            sum(figures.batch_requests.counts),
+            figures.batch_requests.total,
+            sum(figures.queue_seconds.counts),
+            figures.queue_seconds.total,
+            figures.database_seconds.total,
+        )
+        batches, requests, waits, waited, database = (new - old for new, old in zip(now, self._before, strict=True))
+        self._before = now
+        return {
+            "mean_batch": round(requests / batches, 2) if batches else None,
+            "mean_queue_ms": round(waited / waits * 1000, 3) if waits else None,
+            "mean_database_ms": round(database / batches * 1000, 3) if batches else None,
+        }
+
+
+def published(node: Node, recent: Recent) -> dict[str, object]:
+    """What operators elsewhere get to know of a node."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        **status(node, node.url),
+        "sent": node.figures.sent,
+        "received": node.figures.handed_out,
+        **recent.means(node.figures),
+        "resident_bytes": _resident_bytes(),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
     }
 
 

@@ -22,10 +22,12 @@ from stafette.broker.upkeep.debtors import DropDebtors
 from stafette.broker.upkeep.delayed import PromoteDelayed
 from stafette.broker.upkeep.expired import DropExpired
 from stafette.broker.upkeep.heartbeat import Heartbeat
+from stafette.broker.upkeep.history import WriteHistory
 from stafette.broker.upkeep.keys import ForgetKeys
 from stafette.broker.upkeep.leases import ExpireLeases
+from stafette.broker.upkeep.stock import TakeStock
 from stafette.database.store import Store
-from stafette.errors import InvalidRequest
+from stafette.errors import InvalidRequest, StafetteError
 
 BACKLOG = 4096
 """Connections the kernel may keep for us while we are busy: thousands of clients come back at once after a failure."""
@@ -110,7 +112,9 @@ def _no_password() -> str:
     return ""
 
 
-SERVICES: tuple[type[Service], ...] = (Heartbeat, ExpireLeases, PromoteDelayed, DropExpired, ForgetKeys, DropDebtors)
+SERVICES: tuple[type[Service], ...] = (
+    Heartbeat, ExpireLeases, PromoteDelayed, DropExpired, ForgetKeys, DropDebtors, TakeStock,
+)  # fmt: skip
 
 
 @contextlib.asynccontextmanager
@@ -129,7 +133,7 @@ async def running(
         port = int(sockets[0].getsockname()[1])
         async with await Store.open(
             settings.database,
-            connections=settings.limits.connections + 1,  # one for upkeep, whatever the load
+            connections=settings.limits.connections + 2,  # for upkeep, whatever the load; one may be counting for long
             unsafe_durability=settings.unsafe_durability,
         ) as store:
             name = settings.name or f"{socket.gethostname()}:{port}/{os.getpid()}"
@@ -137,9 +141,12 @@ async def running(
                 traced(settings.trace, run=settings.run, node=name, ahead_ns=settings.clock_ahead_ns)
             )
             node = Node(store, settings.limits, name=name, require_secrets=settings.require_secrets, tracing=tracing)
+            node.url = settings.url(port)
             await node.join()
             servers = [await _listen(node, one, settings.tls()) for one in sockets]
-            upkeep = [asyncio.create_task(serve(service(), node)) for service in SERVICES]
+            history = WriteHistory()
+            services = [history, *(service() for service in SERVICES)]
+            upkeep = [asyncio.create_task(serve(service, node)) for service in services]
             try:
                 yield node, port
             finally:
@@ -150,6 +157,8 @@ async def running(
                 for task in upkeep:
                     task.cancel()
                 await asyncio.wait(upkeep)
+                with contextlib.suppress(StafetteError):
+                    await history.round(node)  # what was done since the last round
                 await node.leave()
 
 

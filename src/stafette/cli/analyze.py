@@ -83,17 +83,9 @@ def analyze(
 def reported(folder: Path) -> Path:
     """Analyse a folder of runs with the usual options; where the report is."""
     _check_libraries()
-    from stafette.pipeline import job, report, session
-    from stafette.pipeline.sources import native
+    from stafette.pipeline import usual
 
-    say("Spark starts")
-    spark = session.start()
-    try:
-        place = _beside(str(folder))
-        job.analyze(spark, lambda spark: native.read(spark, [folder]), out=place, progress=say)
-    finally:
-        spark.stop()
-    return report.write(place)
+    return usual.report(folder, say)
 
 
 def _beside(folder: str) -> Path:

@@ -1,4 +1,4 @@
-"""The root of the command and what all commands share."""
+"""The root of the command: all there is, in the order in which a person meets it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,60 @@ from typing import Annotated
 import typer
 
 import stafette
-from stafette.cli import broker, db, db_bench, lab, up  # noqa: F401  (db_bench adds itself to db)
-from stafette.cli.analyze import analyze
-from stafette.cli.bench import bench
-from stafette.cli.factorial import factorial
+from stafette.cli.lazy import Lazy, lazy_group
+
+COMMANDS = {
+    "up": Lazy(
+        "stafette.cli.up:up",
+        "Start the embedded PostgreSQL, a broker and the web console in the background; harmless when they run.",
+    ),
+    "down": Lazy(
+        "stafette.cli.up:down",
+        "Stop what `stafette up` started: the broker drains first (harmless when nothing runs).",
+    ),
+    "status": Lazy(
+        "stafette.cli.up:status",
+        "Say what runs; exit code 3 when the broker or the database does not.",
+    ),
+    "doctor": Lazy(
+        "stafette.cli.doctor:doctor", "Look at what Stafette needs here, and say what to do about the rest."
+    ),
+    "send": Lazy("stafette.cli.send:send", "Send a message; when its id is printed, it is on disk."),
+    "receive": Lazy("stafette.cli.receive:receive", "Take messages out of a queue and print them."),
+    "peek": Lazy("stafette.cli.receive:peek", "Print messages and leave them in the queue."),
+    "request": Lazy("stafette.cli.request:request", "Send a request and print the answer to it."),
+    "reply": Lazy("stafette.cli.request:reply", "Take a request out of a queue and answer it."),
+    "queue": Lazy("stafette.cli.queue:app", "Queues: list, make, look at, empty, delete."),
+    "client": Lazy("stafette.cli.client:app", "Clients: list, look at, delete."),
+    "shell": Lazy("stafette.cli.shell.command:shell", "Talk with a broker, on a terminal or from a pipe."),
+    "db": Lazy("stafette.cli.db_bench:app", "The database: start, stop, migrate, reset."),
+    "broker": Lazy(
+        "stafette.cli.broker:app",
+        "Run a broker in the foreground and print its URL; SIGTERM or Ctrl-C drains it.",
+    ),
+    "web": Lazy("stafette.cli.web:app", "Run the web console in the foreground and print its address; Ctrl-C ends it."),
+    "bench": Lazy(
+        "stafette.cli.bench:bench",
+        "Measure throughput and response time with the public client, closed loop unless --rate is given.",
+    ),
+    "lab": Lazy("stafette.cli.lab:app", "The laboratory: run experiments, look at them, compare them."),
+    "analyze": Lazy("stafette.cli.analyze:analyze", "Analyse runs with Spark: tables, summary and report."),
+    "factorial": Lazy(
+        "stafette.cli.factorial:factorial",
+        "Effects of factors with two levels, their share of the variation, and intervals when runs are repeated.",
+    ),
+    "completion": Lazy("stafette.cli.completion:completion", "Print what lets a shell complete this command."),
+}
 
 app = typer.Typer(
     name="stafette",
+    cls=lazy_group(COMMANDS),
     help="Durable message passing on PostgreSQL, with the laboratory that measures it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(up.up)
-app.command()(up.down)
-app.command()(up.status)
-app.add_typer(db.app, name="db")
-app.add_typer(broker.app, name="broker")
-app.command()(bench)
-app.add_typer(lab.app, name="lab")
-app.command()(analyze)
-app.command()(factorial)
 
 
 def _show_version(wanted: bool) -> None:
@@ -40,6 +72,8 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def root(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Durable message passing on PostgreSQL, with the laboratory that measures it."""

@@ -16,6 +16,7 @@ from stafette.cli.exits import ERROR, INTERRUPTED, THRESHOLD
 from stafette.cli.lab_progress import Follower
 from stafette.cli.output import say, show_json, show_table
 from stafette.lab import archive, experiment, runner, series
+from stafette.lab import runs as lab_views
 from stafette.lab.series import Series
 
 BREAKING_OFF = (signal.SIGINT, signal.SIGTERM)
@@ -71,7 +72,7 @@ async def _made(chosen: Series, follower: Follower) -> None:
 
 
 def _show(chosen: Series, *, report: Path | None, as_json: bool) -> None:
-    views = lab_runs.views(chosen)
+    views = lab_views.views(chosen)
     if as_json:
         told = {"series": chosen.name, "folder": str(chosen.folder), "state": chosen.record.state, "runs": views}
         show_json(told | ({"report": str(report)} if report else {}))
@@ -82,7 +83,7 @@ def _show(chosen: Series, *, report: Path | None, as_json: bool) -> None:
     for view in views:
         if view.problem is not None:
             say(f"stafette: run {view.run} {'failed' if view.state != 'done' else 'is not valid'}: {view.problem}")
-        for missed in view.missed:
+        for missed in lab_runs.missed(view):
             say(f"stafette: run {view.run} missed a threshold: {missed}")
     if any(view.problem is not None for view in views):
         raise typer.Exit(ERROR)

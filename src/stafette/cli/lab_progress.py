@@ -13,9 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from stafette.cli.lab_runs import RunView, view
 from stafette.cli.output import figure, say
 from stafette.lab.runner import Progress
+from stafette.lab.runs import RunView, view
 from stafette.lab.series import Series
 
 UNDER_LOAD = ("warm-up", "measure", "cool-down")

@@ -3,81 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import msgspec
 from rich.text import Text
 
 from stafette.cli.output import figure
-from stafette.lab import archive, records
-from stafette.lab.records import RunRecord, State, ThresholdResult
-from stafette.lab.series import RUN_FILE, Series
-from stafette.lab.summary import METRICS
+from stafette.lab.runs import RunView
 
 
-class RunView(msgspec.Struct, frozen=True):
-    """One run, for people and for programs."""
-
-    run: int
-    """Its place in the order, from 1."""
-    label: str
-    levels: dict[str, Any]
-    repetition: int
-    state: State
-    why: str | None
-    valid: bool | None
-    """None when it has not come so far that anybody could say."""
-    sentences: list[str]
-    thresholds: list[ThresholdResult]
-    metrics: dict[str, float | None]
-    folder: str | None
-
-    @property
-    def problem(self) -> str | None:
-        """Why it does not count, if it was made and does not."""
-        if self.state in ("failed", "interrupted"):
-            return self.why
-        return self.sentences[0] if self.valid is False else None
-
-    @property
-    def missed(self) -> list[str]:
-        """The thresholds that it did not reach."""
-        return [
-            f"{result.metric} {result.threshold} (was {figure(result.value)})"
-            for result in self.thresholds
-            if not result.ok
-        ]
-
-
-def views(series: Series) -> list[RunView]:
-    """All runs of a series, in their order, also those that are still to be made."""
-    return [view(series, place) for place in range(1, len(series.record.runs) + 1)]
-
-
-def view(series: Series, place: int) -> RunView:
-    """The run at a place in the order, counted from 1."""
-    planned, record = series.record.runs[place - 1], record_of(series, place)
-    summary, verdict = (record.summary, record.verdict) if record else (None, None)
-    left_alone = planned.state == "running" and not archive.being_run(series)
-    return RunView(
-        run=place,
-        label=planned.label,
-        levels=planned.levels,
-        repetition=planned.repetition,
-        state="interrupted" if left_alone else planned.state,
-        why="the runner ended before the run did" if left_alone else record.why if record else None,
-        valid=verdict.valid if verdict else None,
-        sentences=verdict.sentences if verdict else [],
-        thresholds=record.thresholds if record else [],
-        metrics={name: metric(summary) if summary else None for name, metric in METRICS.items()},
-        folder=planned.folder,
-    )
-
-
-def record_of(series: Series, place: int) -> RunRecord | None:
-    """What is known of the run at a place in the order, counted from 1; of its newest attempt."""
-    folder = series.record.runs[place - 1].folder
-    return records.read(series.folder / "runs" / folder / RUN_FILE, RunRecord) if folder else None
+def missed(run: RunView) -> list[str]:
+    """The thresholds that a run did not reach, in words."""
+    return [f"{result.metric} {result.threshold} (was {figure(result.value)})" for result in run.missed]
 
 
 def rows(runs: Sequence[RunView]) -> list[dict[str, object]]:
@@ -103,7 +38,7 @@ def rows(runs: Sequence[RunView]) -> list[dict[str, object]]:
 def _thresholds(run: RunView) -> Text | None:
     if not run.thresholds:
         return None
-    return Text("; ".join(run.missed), style="red") if run.missed else Text("met", style="green")
+    return Text("; ".join(missed(run)), style="red") if run.missed else Text("met", style="green")
 
 
 def _verdict(run: RunView) -> Text | None:

@@ -11,17 +11,15 @@ import msgspec
 from rich.text import Text
 
 from stafette.cli import lab_runs
-from stafette.cli.lab_runs import RunView
 from stafette.cli.output import figure, say, show_json, show_lines, show_record, show_table
 from stafette.errors import InvalidRequest
 from stafette.lab import archive, series
+from stafette.lab import runs as lab_views
 from stafette.lab.records import RunRecord
+from stafette.lab.runs import SHOWN, RunView
 from stafette.lab.series import Series
 from stafette.lab.verdict import Check
-from stafette.statistics.intervals import LEVEL, interval
-
-SHOWN = {"throughput": "throughput", "mean_ms": "mean ms", "p99_ms": "p99 ms"}
-"""The metrics of each point, and their headings."""
+from stafette.statistics.intervals import LEVEL
 
 
 def listed(runs: Path, *, as_json: bool) -> None:
@@ -45,8 +43,8 @@ def listed(runs: Path, *, as_json: bool) -> None:
 
 def shown(one: Series, *, as_json: bool) -> None:
     """A series: what it was to find out, and each point over its repetitions."""
-    views = lab_runs.views(one)
-    points = [_point(views, label) for label in dict.fromkeys(view.label for view in views)]
+    views = lab_views.views(one)
+    points = lab_views.points(views)
     record = one.record
     if as_json:
         facts: dict[str, object] = {"series": one.name, "folder": str(one.folder), "experiment": record.experiment}
@@ -58,7 +56,9 @@ def shown(one: Series, *, as_json: bool) -> None:
     show_lines([""])
     show_table(_rows_of_points(points), as_json=False)
     problems = [f"run {view.run} ({view.label}): {view.problem}" for view in views if view.problem]
-    problems += [f"run {view.run} ({view.label}): missed {missed}" for view in views for missed in view.missed]
+    problems += [
+        f"run {view.run} ({view.label}): missed {missed}" for view in views for missed in lab_runs.missed(view)
+    ]
     if problems:
         show_lines(["", *(Text(f"✗ {problem}", style="red") for problem in problems)])
 
@@ -67,10 +67,10 @@ def run_shown(one: Series, place: int, *, as_json: bool) -> None:
     """One run in full."""
     if not 1 <= place <= len(one.record.runs):
         raise InvalidRequest(f"series {one.name} has no run {place}; its runs are 1 to {len(one.record.runs)}")
-    record = lab_runs.record_of(one, place)
+    record = lab_views.record_of(one, place)
     if record is None:
         raise InvalidRequest(f"run {place} of {one.name} was not begun yet; `stafette lab run` goes on with it")
-    view = lab_runs.view(one, place)
+    view = lab_views.view(one, place)
     folder = one.folder / "runs" / str(view.folder)
     if as_json:
         show_json({"folder": str(folder), "run": view.run} | msgspec.to_builtins(record) | {"state": view.state})
@@ -89,21 +89,6 @@ def run_shown(one: Series, place: int, *, as_json: bool) -> None:
 
 
 # A series
-
-
-def _point(views: Sequence[RunView], label: str) -> dict[str, Any]:
-    done = [view for view in views if view.label == label and view.state == "done"]
-    found: dict[str, Any] = {
-        "point": label,
-        "levels": next(view.levels for view in views if view.label == label),
-        "runs": len(done),
-        "valid": sum(view.valid is True for view in done),
-    }
-    for metric in SHOWN:
-        values = [value for view in done if (value := view.metrics[metric]) is not None]
-        mean, half_width = interval(values) if values else (None, None)
-        found[metric] = {"mean": mean, "half_width": half_width}
-    return found
 
 
 def _rows_of_points(points: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -20,9 +22,13 @@ def show_record(record: Mapping[str, object], *, as_json: bool) -> None:
     if as_json:
         show_json(record)
     elif sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
         for name, value in record.items():
-            table.add_row(Text(name), Text(_plain(value)))
+            table.add_row(Text(name, style="bold"), Text(harmless(_plain(value))))
         Console().print(table)
     else:
         for name, value in record.items():
@@ -42,6 +48,8 @@ def show_table(rows: Sequence[Mapping[str, object]], *, as_json: bool) -> None:
     if as_json:
         show_json(rows)
     elif sys.stdout.isatty():
+        from rich.console import Console
+
         Console().print(_table(rows))
     else:
         for line in [list(rows[0]), *([_plain(value) for value in row.values()] for row in rows)] if rows else []:
@@ -49,6 +57,9 @@ def show_table(rows: Sequence[Mapping[str, object]], *, as_json: bool) -> None:
 
 
 def _table(rows: Sequence[Mapping[str, object]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     columns = []
     for name in rows[0] if rows else []:
@@ -65,7 +76,9 @@ def _table(rows: Sequence[Mapping[str, object]]) -> Table:
 
 
 def _cell(value: object) -> Text:
-    cell = value.copy() if isinstance(value, Text) else Text(_plain(value))
+    from rich.text import Text
+
+    cell = value.copy() if isinstance(value, Text) else Text(harmless(_plain(value)))
     cell.no_wrap, cell.overflow = True, "ellipsis"
     return cell
 
@@ -92,6 +105,15 @@ def _plain(value: object) -> str:
     return str(value)
 
 
+# Control characters, and those that turn the direction of text around.
+_HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def harmless(text: str, keep: str = "") -> str:
+    """A text for a terminal: what could move its cursor, change its title or reorder its lines is spelled out."""
+    return _HARMFUL.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+
+
 def say(sentence: str) -> None:
     """Tell the person something that is not data."""
     print(sentence, file=sys.stderr)
@@ -100,6 +122,9 @@ def say(sentence: str) -> None:
 def show_lines(lines: Sequence[str | Text]) -> None:
     """Print lines between tables."""
     if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.text import Text
+
         console = Console()
         for line in lines:
             console.print(Text(line) if isinstance(line, str) else line)

@@ -12,6 +12,7 @@ import typer
 
 from stafette import settings
 from stafette.broker.control import ask_all
+from stafette.cli import web
 from stafette.cli.db import Data
 from stafette.cli.exits import CANNOT_CONNECT
 from stafette.cli.output import Json, say, show_record
@@ -21,54 +22,82 @@ from stafette.database.embedded import EmbeddedPostgres
 from stafette.errors import InvalidRequest, StafetteError, Unavailable
 
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Of the broker; 0 takes any free port.")]
+WebPort = Annotated[
+    int, typer.Option("--web-port", min=0, max=65535, help="Of the web console; 0 takes any free port.")
+]
 
 
 def up(
     data: Data = None,
     port: Port = 7470,
+    web_port: WebPort = 7471,
     no_web: Annotated[bool, typer.Option("--no-web", help="Without the web console.")] = False,
 ) -> None:
-    """Start the embedded PostgreSQL and a broker in the background; harmless when they run.
+    """Start the embedded PostgreSQL, a broker and the web console in the background; harmless when they run.
 
-    Example: stafette up --data ./mail --port 7470
+    Example: stafette up --data ./mail --port 7470 --web-port 7471
     """
     chosen = settings.load(data=data)
     if chosen.database is not None:
         raise InvalidRequest(
-            f"the database is {shown(chosen.database)}, which Stafette does not run; use `stafette broker` with it,"
-            " or unset STAFETTE_DATABASE"
+            f"the database is {shown(chosen.database)}, which Stafette does not run; use `stafette broker` and"
+            " `stafette web` with it, or unset STAFETTE_DATABASE"
         )
     server = EmbeddedPostgres(chosen.data)
     server.start()
     asyncio.run(schema.migrate(server.url))
-    url = _broker_url(chosen.data) or _start_broker(chosen.data, port)
+    url = url_of("broker", chosen.data) or _start("broker", chosen.data, "--port", port)
     print(url)
     say(f"broker    {url}")
+    if not no_web:
+        _web(chosen.data, server.url, web_port)
     say(f"database  {server.url}")
     say(f"data      {chosen.data.resolve()}")
     say(f"stop with `stafette down{'' if data is None else f' --data {data}'}`")
 
 
-def down(data: Data = None) -> None:
-    """Stop what `stafette up` started: the broker drains first (harmless when nothing runs)."""
-    folder = settings.load(data=data).data
+def _web(data: Path, database: str, port: int) -> None:
+    """Start the console, and show the administrator's secret the one time that this is possible."""
     try:
-        ask_all(folder, "shutdown")
-    except Unavailable:
-        say("no broker was running")
-    else:
-        say("the broker has ended")
+        web.require_libraries()
+    except InvalidRequest as error:
+        say(f"web       not started: {error}")
+        return
+    from stafette.web.operators import first_secret  # slow to load, and only needed here
+
+    secret = asyncio.run(web.with_console(database, first_secret))
+    if secret is not None:  # whatever happens next, it cannot be shown again
+        say(web.told_once(secret))
+    say(f"web       {url_of('web', data) or _start('web', data, '--web-port', port)}")
+
+
+def down(data: Data = None) -> None:
+    """Stop what `stafette up` started: the broker drains first (harmless when nothing runs).
+
+    Example: stafette down --data ./mail
+    """
+    folder = settings.load(data=data).data
+    for kind, name in (("web", "the web console"), ("broker", "the broker")):
+        try:
+            ask_all(folder, "shutdown", kind)
+        except Unavailable:
+            say(f"{name} was not running")
+        else:
+            say(f"{name} has ended")
     EmbeddedPostgres(folder).stop()
     say("PostgreSQL is stopped")
 
 
 def status(data: Data = None, as_json: Json = False) -> None:
-    """Say what runs; exit code 3 when the broker or the database does not."""
+    """Say what runs; exit code 3 when the broker or the database does not.
+
+    Example: stafette status --json
+    """
     folder = settings.load(data=data).data
     server = EmbeddedPostgres(folder)
     found = {
-        "broker": _broker_url(folder),
-        "web": None,
+        "broker": url_of("broker", folder),
+        "web": url_of("web", folder),
         "database": server.url if server.running else None,
         "data": str(folder.resolve()),
     }
@@ -77,22 +106,22 @@ def status(data: Data = None, as_json: Json = False) -> None:
         raise typer.Exit(CANNOT_CONNECT)
 
 
-def _broker_url(data: Path) -> str | None:
-    """Where the broker with this data folder serves, if it runs."""
+def url_of(kind: str, data: Path) -> str | None:
+    """Where the broker, or the web console, with this data folder serves, if it runs."""
     try:
-        answers = ask_all(data, "status")
+        answers = ask_all(data, "status", kind)
     except StafetteError:
         return None
     urls = [str(answer["url"]) for answer in answers if isinstance(answer, dict)]
     return urls[0] if urls else None
 
 
-def _start_broker(data: Path, port: int) -> str:
-    """Start a broker that outlives us; its URL is the first line it prints."""
-    log = data / "broker.log"
-    command = [sys.executable, "-m", "stafette", "broker", "--data", str(data), "--port", str(port)]
+def _start(kind: str, data: Path, flag: str, port: int) -> str:
+    """Start a process that outlives us; its URL is the first line it prints."""
+    log = data / f"{kind}.log"
+    command = [sys.executable, "-m", "stafette", kind, "--data", str(data), "--port", str(port)]
     with log.open("ab") as errors:
-        broker = subprocess.Popen(
+        process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -100,9 +129,9 @@ def _start_broker(data: Path, port: int) -> str:
             start_new_session=True,
             text=True,
         )
-    assert broker.stdout is not None
-    url = broker.stdout.readline().strip()
+    assert process.stdout is not None
+    url = process.stdout.readline().strip()
     if not url:
-        said = log.read_text().strip().rpartition("\n")[2].removeprefix("stafette: ")
-        raise Unavailable(f"the broker did not start: {said}; see {log}")
+        said = log.read_text().strip().rpartition("\n")[2].removeprefix("stafette: ").replace("--port", flag)
+        raise Unavailable(f"the {kind} process did not start: {said}; see {log}")
     return url

@@ -30,8 +30,10 @@ async def empty(url: str) -> None:
                     f"the database {shown(url)} holds clients and queues that the laboratory did not make; name another"
                     " in `system.database`, or empty it yourself with `stafette db reset`"
                 )
+            operators = await _operators(connection)
             await schema.reset(url)
             await connection.execute(f"COMMENT ON SCHEMA stafette IS '{MARK}'")
+            await connection.executemany("SELECT stafette.set_operator_secret($1, $2)", operators)
     finally:
         await connection.close()
 
@@ -41,7 +43,16 @@ async def _ours(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
         return True
     if await connection.fetchval("SELECT obj_description(to_regnamespace('stafette'), 'pg_namespace')") == MARK:
         return True
-    return not await connection.fetchval("SELECT EXISTS (SELECT FROM stafette.clients)")
+    return not await connection.fetchval(
+        "SELECT EXISTS (SELECT FROM stafette.clients) OR EXISTS (SELECT FROM stafette.queues)"
+    )
+
+
+async def _operators(connection: asyncpg.Connection[asyncpg.Record]) -> list[tuple[str, str]]:
+    """Who may use the console: that is not the experiment's to change."""
+    if await connection.fetchval("SELECT to_regclass('stafette.operators')") is None:
+        return []
+    return [tuple(row) for row in await connection.fetch("SELECT role, secret FROM stafette.operators")]
 
 
 async def settle(url: str) -> dict[str, str]:

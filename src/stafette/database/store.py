@@ -147,7 +147,7 @@ class Store:
             for send in group
             for queue in send.queues
         ]
-        rows = await self._fetch(
+        rows = await self.fetch(
             "SELECT * FROM stafette.send_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
             [number for number, _, _, _ in parts],
             [send.sender for _, _, send, _ in parts],
@@ -178,15 +178,15 @@ class Store:
         ]
 
     async def _receive(self, asks: Sequence[Ask]) -> list[list[Message] | StafetteError]:
-        rows = await self._fetch("SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6)", *_columns(asks))
+        rows = await self.fetch("SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6)", *_columns(asks))
         return _sorted_out(rows, len(asks), _message)
 
     async def _peek(self, asks: Sequence[Ask]) -> list[list[Message] | StafetteError]:
-        rows = await self._fetch("SELECT * FROM stafette.peek_batch($1, $2, $3, $4, $5, $6)", *_columns(asks))
+        rows = await self.fetch("SELECT * FROM stafette.peek_batch($1, $2, $3, $4, $5, $6)", *_columns(asks))
         return _sorted_out(rows, len(asks), _message)
 
     async def _lease(self, asks: Sequence[LeaseAsk]) -> list[list[Leased] | StafetteError]:
-        rows = await self._fetch(
+        rows = await self.fetch(
             "SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7)",
             *_columns([lease.ask for lease in asks]),
             [lease.seconds for lease in asks],
@@ -194,18 +194,18 @@ class Store:
         return _sorted_out(rows, len(asks), lambda row: Leased(_message(row), row[13]))
 
     async def _ack(self, leases: Sequence[Held]) -> list[StafetteError | None]:
-        rows = await self._fetch("SELECT stafette.ack_batch($1, $2)", *_proofs(leases))
+        rows = await self.fetch("SELECT stafette.ack_batch($1, $2)", *_proofs(leases))
         return _kept(rows, len(leases))
 
     async def _nack(self, leases: Sequence[Held]) -> list[str | StafetteError | None]:
-        rows = await self._fetch(
+        rows = await self.fetch(
             "SELECT * FROM stafette.nack_batch($1, $2, $3)", *_proofs(leases), [lease.delay for lease in leases]
         )
         ready_in = {place - 1: queue for place, queue in rows}
         return [ready_in[place] if place in ready_in else LeaseLost(_LEASE_LOST) for place in range(len(leases))]
 
     async def _extend(self, leases: Sequence[Held]) -> list[StafetteError | None]:
-        rows = await self._fetch(
+        rows = await self.fetch(
             "SELECT stafette.extend_batch($1, $2, $3)", *_proofs(leases), [lease.seconds for lease in leases]
         )
         return _kept(rows, len(leases))
@@ -216,38 +216,38 @@ class Store:
         self, queue: str, *, viewer: int | None = None, after: int | None = None, limit: int = 100
     ) -> list[Message]:
         """A page of a queue in order of arrival: what the viewer may see, or for an operator all."""
-        rows = await self._fetch("SELECT * FROM stafette.browse($1, $2, $3, $4)", viewer, queue, after, limit)
+        rows = await self.fetch("SELECT * FROM stafette.browse($1, $2, $3, $4)", viewer, queue, after, limit)
         return [_message(row) for row in rows]
 
     async def purge(self, client: int, queue: str) -> int:
         """Remove all that waits in a queue; returns how many."""
-        return int(await self._value("SELECT stafette.purge($1, $2)", client, queue))
+        return int(await self.value("SELECT stafette.purge($1, $2)", client, queue))
 
     async def redrive(self, queue: str) -> int:
         """Put a queue's dead messages back to ready; returns how many."""
-        return int(await self._value("SELECT stafette.redrive($1)", queue))
+        return int(await self.value("SELECT stafette.redrive($1)", queue))
 
     async def bury(self, queue: str) -> int:
         """Remove a queue's dead messages for good; returns how many."""
-        return int(await self._value("SELECT stafette.bury($1)", queue))
+        return int(await self.value("SELECT stafette.bury($1)", queue))
 
     async def count(self, queue: str) -> Counts:
         """How many messages a queue holds in each state."""
-        rows = await self._fetch("SELECT * FROM stafette.count_messages($1)", queue)
+        rows = await self.fetch("SELECT * FROM stafette.count_messages($1)", queue)
         return Counts(*rows[0])
 
     async def overview(self) -> Overview:
         """The whole system in numbers."""
-        rows = await self._fetch("SELECT * FROM stafette.overview()")
+        rows = await self.fetch("SELECT * FROM stafette.overview()")
         return Overview(*rows[0])
 
     async def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue that holds any."""
-        return dict(await self._fetch("SELECT * FROM stafette.queue_lengths()"))  # type: ignore[arg-type]
+        return dict(await self.fetch("SELECT * FROM stafette.queue_lengths()"))  # type: ignore[arg-type]
 
     async def statistics(self) -> Statistics:
         """PostgreSQL's own counters."""
-        rows = await self._fetch("SELECT * FROM stafette.statistics()")
+        rows = await self.fetch("SELECT * FROM stafette.statistics()")
         return Statistics(*rows[0])
 
     # Queues
@@ -264,7 +264,7 @@ class Store:
         dead_letter: str | None = None,
     ) -> Queue:
         """Make a queue."""
-        rows = await self._fetch(
+        rows = await self.fetch(
             "SELECT * FROM stafette.create_queue($1, $2, $3, $4, $5, $6, $7)",
             client,
             name,
@@ -278,73 +278,73 @@ class Store:
 
     async def delete_queue(self, client: int, name: str, *, force: bool = False) -> None:
         """Delete an empty queue, or with force any, with all its messages."""
-        await self._fetch("SELECT stafette.delete_queue($1, $2, $3)", client, name, force)
+        await self.fetch("SELECT stafette.delete_queue($1, $2, $3)", client, name, force)
 
     async def queue(self, name_or_id: str | int) -> Queue:
         """One queue."""
         name, number = (name_or_id, None) if isinstance(name_or_id, str) else (None, name_or_id)
-        rows = await self._fetch("SELECT * FROM stafette.find_queue($1, $2)", name, number)
+        rows = await self.fetch("SELECT * FROM stafette.find_queue($1, $2)", name, number)
         if not rows:
             raise QueueNotFound(f"there is no queue {name_or_id}; create it first")
         return Queue(*rows[0])
 
     async def personal_queue(self, client: str) -> Queue:
         """The personal queue of a client."""
-        rows = await self._fetch("SELECT * FROM stafette.personal_queue($1)", client)
+        rows = await self.fetch("SELECT * FROM stafette.personal_queue($1)", client)
         if not rows:
             raise ClientNotFound(f"there is no client {client}")
         return Queue(*rows[0])
 
     async def queues(self, *, after: str = "", limit: int | None = None) -> list[Queue]:
         """Queues by name."""
-        rows = await self._fetch("SELECT * FROM stafette.list_queues($1, $2)", after, limit)
+        rows = await self.fetch("SELECT * FROM stafette.list_queues($1, $2)", after, limit)
         return [Queue(*row) for row in rows]
 
     async def waiting_queues(self, client: int, *, limit: int | None = None) -> list[Queue]:
         """The queues that hold messages addressed to this client, with how many."""
-        rows = await self._fetch("SELECT * FROM stafette.waiting_queues($1, $2)", client, limit)
+        rows = await self.fetch("SELECT * FROM stafette.waiting_queues($1, $2)", client, limit)
         return [Queue(*row) for row in rows]
 
     # Clients and sessions
 
     async def register(self, name: str, *, mode: str = "full", secret: str | None = None) -> Identity:
         """Register a client, or identify one that is there: then mode and secret are those of the first time."""
-        rows = await self._fetch("SELECT * FROM stafette.register($1, $2, $3)", name, mode, secret)
+        rows = await self.fetch("SELECT * FROM stafette.register($1, $2, $3)", name, mode, secret)
         return Identity(*rows[0])
 
     async def client(self, name: str) -> Client:
         """One registered client."""
-        rows = await self._fetch("SELECT * FROM stafette.find_client($1)", name)
+        rows = await self.fetch("SELECT * FROM stafette.find_client($1)", name)
         if not rows:
             raise ClientNotFound(f"there is no client {name}")
         return Client(*rows[0])
 
     async def clients(self, *, after: str = "", limit: int | None = None) -> list[Client]:
         """Registered clients by name."""
-        rows = await self._fetch("SELECT * FROM stafette.list_clients($1, $2)", after, limit)
+        rows = await self.fetch("SELECT * FROM stafette.list_clients($1, $2)", after, limit)
         return [Client(*row) for row in rows]
 
     async def delete_client(self, name: str, *, by: int | None = None) -> None:
         """Delete a client that is offline, with its personal queue and what waits for it; `by` a client, or us."""
-        await self._fetch("SELECT stafette.delete_client($1, $2)", by, name)
+        await self.fetch("SELECT stafette.delete_client($1, $2)", by, name)
 
     async def set_secret(self, name: str, secret: str | None) -> None:
         """Set or remove the hash of a client's secret."""
-        await self._fetch("SELECT stafette.set_secret($1, $2)", name, secret)
+        await self.fetch("SELECT stafette.set_secret($1, $2)", name, secret)
 
     async def take_sessions(
         self, clients: Sequence[int], broker: int, *, resumed: Sequence[int] = ()
     ) -> list[int | None]:
         """Put clients online; each answer is the session's token, or None: the name has a live session, or is gone."""
         tokens = [secrets.randbits(63) for _ in clients]
-        rows = await self._fetch(
+        rows = await self.fetch(
             "SELECT * FROM stafette.take_sessions($1, $2, $3, $4)", clients, tokens, broker, resumed
         )
         return [token for _, token in rows]
 
     async def release_sessions(self, sessions: Sequence[tuple[int, int]]) -> None:
         """Take clients offline: pairs of client and token."""
-        await self._fetch(
+        await self.fetch(
             "SELECT stafette.release_sessions($1, $2)",
             [client for client, _ in sessions],
             [token for _, token in sessions],
@@ -352,40 +352,38 @@ class Store:
 
     async def join_broker(self, name: str, *, seconds: float) -> int:
         """Report a broker for duty; it lives so long unless it renews."""
-        return int(await self._value("SELECT stafette.join_broker($1, $2)", name, seconds))
+        return int(await self.value("SELECT stafette.join_broker($1, $2)", name, seconds))
 
     async def renew_broker(self, broker: int, *, seconds: float) -> bool | None:
         """Stay alive: True when without a gap, False when the lease had run out, None when the broker is forgotten."""
-        rows = await self._fetch("SELECT stafette.renew_broker($1, $2)", broker, seconds)
+        rows = await self.fetch("SELECT stafette.renew_broker($1, $2)", broker, seconds)
         held: bool | None = rows[0][0]
         return held
 
     async def leave_broker(self, broker: int) -> None:
         """Sign a broker off, with all its sessions."""
-        await self._fetch("SELECT stafette.leave_broker($1)", broker)
+        await self.fetch("SELECT stafette.leave_broker($1)", broker)
 
     async def broker_sessions(self, broker: int) -> dict[int, int]:
         """The sessions a broker holds: token by client."""
-        return dict(await self._fetch("SELECT * FROM stafette.broker_sessions($1)", broker))  # type: ignore[arg-type]
+        return dict(await self.fetch("SELECT * FROM stafette.broker_sessions($1)", broker))  # type: ignore[arg-type]
 
     # Bells between brokers
 
     async def park(self, broker: int, queues: Sequence[str]) -> None:
         """Say for which queues, and no others, a broker has reads parked; '' stands for any queue."""
-        await self._fetch("SELECT stafette.park($1, $2)", broker, queues)
+        await self.fetch("SELECT stafette.park($1, $2)", broker, queues)
 
     async def parked_elsewhere(self, broker: int) -> dict[str, set[int]]:
         """Which other brokers have reads parked, by queue."""
         found: dict[str, set[int]] = {}
-        for queue, other in await self._fetch("SELECT * FROM stafette.parked_elsewhere($1)", broker):
+        for queue, other in await self.fetch("SELECT * FROM stafette.parked_elsewhere($1)", broker):
             found.setdefault(queue, set()).add(other)
         return found
 
     async def ring(self, bells: Sequence[tuple[int, str]]) -> None:
         """Tell brokers that there is something new in a queue."""
-        await self._fetch(
-            "SELECT stafette.ring($1, $2)", [broker for broker, _ in bells], [queue for _, queue in bells]
-        )
+        await self.fetch("SELECT stafette.ring($1, $2)", [broker for broker, _ in bells], [queue for _, queue in bells])
 
     async def listen(self, channels: Mapping[str, Callable[[str], None]]) -> None:
         """Hand what is notified on these channels to whom it concerns, until the connection breaks."""
@@ -407,29 +405,31 @@ class Store:
 
     async def expire_leases(self, *, limit: int) -> dict[str, int]:
         """Give back messages whose lease ran out; returns how many by queue."""
-        return dict(await self._fetch("SELECT * FROM stafette.expire_leases($1)", limit))  # type: ignore[arg-type]
+        return dict(await self.fetch("SELECT * FROM stafette.expire_leases($1)", limit))  # type: ignore[arg-type]
 
     async def promote_delayed(self, *, limit: int) -> dict[str, int]:
         """Make delayed messages ready whose time has come; returns how many by queue."""
-        return dict(await self._fetch("SELECT * FROM stafette.promote_delayed($1)", limit))  # type: ignore[arg-type]
+        return dict(await self.fetch("SELECT * FROM stafette.promote_delayed($1)", limit))  # type: ignore[arg-type]
 
     async def drop_expired(self, *, limit: int) -> int:
         """Remove messages past their time to live; returns how many."""
-        return int(await self._value("SELECT stafette.drop_expired($1)", limit))
+        return int(await self.value("SELECT stafette.drop_expired($1)", limit))
 
     async def forget_keys(self, *, limit: int) -> int:
         """Forget idempotency keys past their time; returns how many."""
-        return int(await self._value("SELECT stafette.forget_keys($1)", limit))
+        return int(await self.value("SELECT stafette.forget_keys($1)", limit))
 
     # The way to PostgreSQL
 
-    async def _fetch(self, sql: str, *arguments: Any) -> list[asyncpg.Record]:
+    async def fetch(self, sql: str, *arguments: Any, seconds: float | None = None) -> list[asyncpg.Record]:
+        """The rows of one call, for this package; it may take longer than usual when `seconds` says so."""
         with translated_errors(self._url):
             async with self._pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
-                return await connection.fetch(sql, *arguments)
+                return await connection.fetch(sql, *arguments, timeout=seconds)
 
-    async def _value(self, sql: str, *arguments: Any) -> Any:
-        return (await self._fetch(sql, *arguments))[0][0]
+    async def value(self, sql: str, *arguments: Any) -> Any:
+        """The one value of a call."""
+        return (await self.fetch(sql, *arguments))[0][0]
 
 
 async def _leave_as_is(_connection: object) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import re
 import shutil
 import stat
@@ -17,12 +18,15 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from stafette.errors import InvalidRequest
 from stafette.lab import records
 from stafette.lab.experiment import Experiment
 from stafette.lab.series import SERIES_FILE, Series, own_behaviours
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 MOST_BYTES = 64 * 2**30
 """Of a series when unpacked: more than a week of traces, and less than a file made to fill a disk can ask for."""
@@ -137,11 +141,52 @@ def pack(series: Series, file: Path) -> None:
 
 def _write(series: Series, target: IO[bytes]) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
-        for path in sorted(series.folder.rglob("*")):
-            place = path.relative_to(series.folder)
-            if place.parts[0] in LEFT_OUT or path.is_symlink() or not path.is_file():
-                continue
-            archive.write(path, PurePosixPath(series.name, place.as_posix()).as_posix())
+        for path, name in _packed(series):
+            archive.write(path, name)
+
+
+def _packed(series: Series) -> Iterator[tuple[Path, str]]:
+    """The files that go into an archive, and their names there."""
+    for path in sorted(series.folder.rglob("*")):
+        place = path.relative_to(series.folder)
+        if place.parts[0] in LEFT_OUT or path.is_symlink() or not path.is_file():
+            continue
+        yield path, PurePosixPath(series.name, place.as_posix()).as_posix()
+
+
+def streamed(series: Series) -> Iterator[bytes]:
+    """The same zip file piece by piece, for somebody who reads while it is made; refused while the series is run."""
+    with _at_rest(series, "exported"):
+        pieces = _Pieces()
+        with zipfile.ZipFile(pieces, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
+            for path, name in _packed(series):
+                entry = zipfile.ZipInfo.from_file(path, name, strict_timestamps=False)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                with path.open("rb") as source, archive.open(entry, "w") as target:
+                    while chunk := source.read(CHUNK_BYTES):
+                        target.write(chunk)
+                        yield pieces.taken()
+        yield pieces.taken()
+
+
+class _Pieces(io.RawIOBase):
+    """A file that is written at one end and taken away at the other."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer) -> int:
+        before = len(self._held)
+        self._held += data
+        return len(self._held) - before
+
+    def taken(self) -> bytes:
+        """What was written since the last time."""
+        taken, self._held = bytes(self._held), bytearray()
+        return taken
 
 
 def unpack(file: Path, runs: Path, *, most_bytes: int = MOST_BYTES) -> Series:

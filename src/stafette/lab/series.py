@@ -33,6 +33,7 @@ RUN_FILE = "run.json"
 LOCK_SECONDS = 15.0
 POLL_SECONDS = 0.1
 _PASSWORD = re.compile(r"(postgres(?:ql)?://[^\s:/@\"']*:)[^\s@\"']*@")
+STARS = "***"
 _NUMBERED = re.compile(r"(.+)-(\d{4,})")
 
 
@@ -161,7 +162,7 @@ def _create(runs: Path, experiment: Experiment, mark: str, *, file: Path, profil
         experiment.design.order,
     )
     folder = _new_folder(runs, experiment.name)
-    (folder / "experiment.toml").write_text(_PASSWORD.sub(r"\1***@", file.read_text()))
+    (folder / "experiment.toml").write_text(without_password(file.read_text()))
     for own in own_behaviours(experiment):
         (folder / own).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file.parent / own, folder / own)
@@ -183,8 +184,13 @@ def _create(runs: Path, experiment: Experiment, mark: str, *, file: Path, profil
 def settings(experiment: Experiment) -> dict[str, Any]:
     """All that an experiment says, but for a password."""
     found = experiment.model_dump(mode="json")
-    found["system"]["database"] = _PASSWORD.sub(r"\1***@", found["system"]["database"])
+    found["system"]["database"] = without_password(found["system"]["database"])
     return found
+
+
+def without_password(text: str) -> str:
+    """The same, with stars for the passwords of databases."""
+    return _PASSWORD.sub(rf"\1{STARS}@", text)
 
 
 def _mark(experiment: Experiment, folder: Path) -> str:

@@ -37,7 +37,8 @@ class Groups:
         rows = sorted(named.to_pylist(), key=lambda row: [row[name] for name in counts.NAMES])
         if len({row["code"] for row in rows}) < len(rows):
             raise InternalError("two groups of requests have the same hash; rename an operation or an outcome")
-        self.listed = [Group(*(row[name] for name in counts.NAMES)) for row in rows]
+        self.names: list[counts.Names] = [(row["run"], row["tier"], row["operation"], row["outcome"]) for row in rows]
+        self.listed = [Group(*names) for names in self.names]
         whole = {}
         answered = []
         for group in tuple(self.listed):

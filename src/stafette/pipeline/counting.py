@@ -26,13 +26,20 @@ class Tables:
     shares: pa.Table
     distribution: pa.Table
     rows: int
+    names: Sequence[counts.Names]
+    """Of all groups that there were."""
 
 
-def count(rows: DataFrame, spans: Sequence[Span], limits_us: Sequence[int], level: float) -> Tables:
-    """Count the rows of the runs, and sum them up. All spans have windows of the same length."""
+def count(
+    rows: DataFrame, spans: Sequence[Span], limits_us: Sequence[int], level: float, names: Sequence[counts.Names] = ()
+) -> Tables:
+    """Count the rows of the runs, and sum them up. All spans have windows of the same length.
+
+    Names that are known already need not be looked for.
+    """
     timed, window_ns = [span.timed for span in spans], spans[0].window_ns
     coarse = counts.coarse(rows, timed, window_ns).toArrow()
-    groups = names_of(rows, coarse)
+    groups = names_of(rows, coarse, names)
     reduction = Reduction(groups, counted.cells(coarse, groups), spans, limits_us)
     of_windows, of_runs = (rows.sparkSession.createDataFrame(table) for table in reduction.needed())
     exact = counts.exact(rows, timed, window_ns, of_windows=of_windows, of_runs=of_runs).toArrow()
@@ -44,14 +51,18 @@ def count(rows: DataFrame, spans: Sequence[Span], limits_us: Sequence[int], leve
         shares=reduction.shares(),
         distribution=reduction.distribution(),
         rows=pc.sum(coarse["count"]).as_py() or 0,
+        names=groups.names,
     )
 
 
-def names_of(rows: DataFrame, coarse: pa.Table) -> counted.Groups:
-    """What the codes of a coarse table stand for."""
-    many = pc.sum(coarse["count"]).as_py() or 0
-    named = counts.names(rows, sampled=many >= MANY_ROWS).toArrow()
-    missing = set(coarse["code"].unique().to_pylist()) - set(named["code"].to_pylist())
+def names_of(rows: DataFrame, coarse: pa.Table, known: Sequence[counts.Names] = ()) -> counted.Groups:
+    """What the codes of a coarse table stand for: by the names that are known, by a sample, by all rows."""
+    there = coarse["code"].unique()
+    named = counts.coded(rows.sparkSession, known).toArrow() if known else None
+    if named is None:
+        many = pc.sum(coarse["count"]).as_py() or 0
+        named = counts.names(rows, sampled=many >= MANY_ROWS).toArrow()
+    missing = set(there.to_pylist()) - set(named["code"].to_pylist())
     if missing:
         named = pa.concat_tables([named, counts.names(rows, only=sorted(missing)).toArrow()])
-    return counted.Groups(named)
+    return counted.Groups(named.filter(pc.is_in(named["code"], there)))

@@ -26,7 +26,7 @@ from stafette.pipeline import counting, models, over_runs, results, run_checks, 
 from stafette.pipeline.reduction import Span
 from stafette.pipeline.sources.base import SECOND, Run, Source
 from stafette.pipeline.transforms import samples, tiers
-from stafette.pipeline.transforms.counts import Timed
+from stafette.pipeline.transforms.counts import Names, Timed
 from stafette.statistics.intervals import LEVEL
 
 LIMITS_MS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
@@ -102,13 +102,13 @@ def analyze(
         source = read(spark)
         spans = spans_of(source, options)
     with clock.step("count"):
-        counted = counting.count(source.rows, spans, options.limits_us, options.level)
+        counted = counting.count(source.rows, spans, options.limits_us, options.level, source.names)
         if options.warm_up == "auto":
             spans = _warmed_up(spans, counted.windows)
-            counted = counting.count(source.rows, spans, options.limits_us, options.level)
+            counted = counting.count(source.rows, spans, options.limits_us, options.level, source.names)
     found = {name: getattr(counted, name) for name in ("summary", "windows", "shares", "distribution")}
     with clock.step("join"):
-        found |= _tiers(source, spans)
+        found |= _tiers(source, spans, counted.names)
     with clock.step("samples"):
         found |= _samples(source, spans)
         rejects, rejected = _rejects(source.rejects)
@@ -176,9 +176,10 @@ def _after(span: Span, seconds: float) -> int:
 # Reduce
 
 
-def _tiers(source: Source, spans: Sequence[Span]) -> dict[str, pa.Table]:
+def _tiers(source: Source, spans: Sequence[Span], names: Sequence[Names]) -> dict[str, pa.Table]:
     """The tables of both tiers together."""
-    joined = tiers.joined(source.rows, [span.timed for span in spans]).toArrow().to_pylist()
+    named = {(run, operation, outcome) for run, _, operation, outcome in names}
+    joined = tiers.joined(source.rows, [span.timed for span in spans], sorted(named)).toArrow().to_pylist()
     sums = dict.fromkeys(("clients", "brokers", "both", "never_sent"), 0)
     by_run: dict[str, dict[str, int]] = {}
     for row in joined:

@@ -18,11 +18,19 @@ LOOPBACK = "127.0.0.1"
 GIBIBYTE = 1024**3
 LARGEST_MEMORY = 4 * GIBIBYTE
 """Of the Java process, when everything runs on this machine. Our jobs spill to disk rather than need more."""
+JOIN_PARTS = 64
+"""Into which all shuffles are cut at first; Spark then puts small parts together. 50 million rows make 40 MB each."""
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
+SQL = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",
+}
+"""Of any session, also through Spark Connect. A join whose parts are all smaller than that hashes them; larger ones are
+sorted, which takes twice as long but spills to disk."""
 ALWAYS = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{LOGGING}",
-    "spark.sql.session.timeZone": "UTC",
+    **SQL,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.adaptive.enabled": "true",
     "spark.ui.enabled": "false",
@@ -35,7 +43,7 @@ def start(*, master: str = LOCAL, remote: str | None = None, conf: Mapping[str, 
     try:
         if remote is not None:
             builder = SparkSession.builder.remote(remote)
-            return _configured(builder, {"spark.sql.session.timeZone": "UTC", **(conf or {})}).getOrCreate()
+            return _configured(builder, SQL | dict(conf or {})).getOrCreate()
         os.environ["JAVA_HOME"] = str(java.home())
         local = master.startswith("local")
         if local:
@@ -61,6 +69,7 @@ def _local() -> dict[str, str]:
         "spark.driver.bindAddress": LOOPBACK,
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.default.parallelism": str(2 * cores),
+        "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(JOIN_PARTS),
     }
 
 

@@ -50,6 +50,10 @@ def test_all_runs_below_a_folder_are_read_row_by_row(spark: SparkSession, tmp_pa
     assert [(run.run, run.repetition) for run in source.runs] == [(RUN, 1), (OTHER, 2)]
     assert source.rows.schema.simpleString() == ROWS.simpleString()
     assert source.rejects.schema.simpleString() == REJECTS.simpleString()
+    assert set(source.names) == {
+        tuple(row[name] for name in ("run", "tier", "operation", "outcome"))
+        for row in (*first.to_pylist(), *second.to_pylist())
+    }
     assert not runs_python(source.rows)
     assert not runs_python(source.rejects)
 

@@ -184,6 +184,15 @@ def test_names_that_a_sample_lacks_are_found(
     assert again.summary.equals(found.summary)
 
 
+def test_names_that_are_known_need_not_be_right(rows: DataFrame, found: counting.Tables) -> None:
+    run, *_ = found.names[0]
+    known = [*found.names[1:], (run, "client", "receive", "ok, but never seen")]
+    again = counting.count(rows, spans(), LIMITS_US, 0.95, known)
+    assert again.names == found.names
+    assert again.summary.equals(found.summary)
+    assert again.windows.equals(found.windows)
+
+
 def test_no_python_runs_per_row(spark: SparkSession, rows: DataFrame) -> None:
     timed = [span.timed for span in spans()]
     asked = spark.createDataFrame([(1, 1, 1)], "code long, window long, bin long")

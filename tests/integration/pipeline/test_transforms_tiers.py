@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +44,14 @@ def timed() -> list[Timed]:
     return [Timed(f"made-0001/{number}", made.BEGIN, *window) for number in (1, 2)]
 
 
+def names(table: pa.Table) -> list[tuple[str, str, str]]:
+    return sorted({(row["run"], row["operation"], row["outcome"]) for row in table.to_pylist()})
+
+
 def test_tiers_are_joined_and_the_rest_is_left_over(rows: DataFrame, table: pa.Table) -> None:
     found = {
-        (row["run"], row["operation"], row["outcome"]): row for row in tiers.joined(rows, timed()).toArrow().to_pylist()
+        (row["run"], row["operation"], row["outcome"]): row
+        for row in tiers.joined(rows, timed(), names(table)).toArrow().to_pylist()
     }
     expected: dict[tuple[str, str, str], dict[str, Any]] = {}
 
@@ -99,6 +106,18 @@ def _compare(row: dict[str, Any], pairs: list[tuple[dict[str, Any], dict[str, An
     assert row["unexplained_ms"] == mean(rest)
 
 
+def test_a_small_join_is_hashed_and_looks_at_each_tier_once(rows: DataFrame, table: pa.Table) -> None:
+    found = tiers.joined(rows, timed(), names(table))
+    found.collect()
+    plan = io.StringIO()
+    with redirect_stdout(plan):
+        found.explain()
+    final = plan.getvalue().partition("Initial Plan")[0]
+    assert "ShuffledHashJoin" in final
+    assert "SortMergeJoin" not in final
+    assert final.count("FileScan") == 2
+
+
 def test_samples_count_from_the_load(spark: SparkSession, tmp_path: Path) -> None:
     made.write_samples(tmp_path, made.BEGIN, made.BEGIN + 5 * made.SECOND)
     run = Timed("made-0001/1", made.BEGIN - made.SECOND, made.BEGIN, made.BEGIN + made.SECOND)
@@ -118,5 +137,5 @@ def test_samples_count_from_the_load(spark: SparkSession, tmp_path: Path) -> Non
     assert_no_python(samples.costs(processes, [run]))
 
 
-def test_no_python_runs_per_row(rows: DataFrame) -> None:
-    assert_no_python(tiers.joined(rows, timed()))
+def test_no_python_runs_per_row(rows: DataFrame, table: pa.Table) -> None:
+    assert_no_python(tiers.joined(rows, timed(), names(table)))

@@ -1,11 +1,13 @@
-"""Stay alive in the database: the one lease on which all sessions of this broker hang."""
+"""Stay alive in the database: the one lease on which all sessions of this broker hang. And show operators its figures."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
+from stafette.broker import reports
 from stafette.broker.limits import BROKER_LEASE_SECONDS
+from stafette.database.ledger import Ledger
 
 if TYPE_CHECKING:
     from stafette.broker.node import Node
@@ -18,6 +20,9 @@ class Heartbeat:
 
     seconds = BROKER_LEASE_SECONDS / 3
 
+    def __init__(self) -> None:
+        self._recent = reports.Recent()
+
     async def round(self, node: Node) -> bool:
         """Renew, and compare notes when that was late."""
         held = await node.store.renew_broker(node.broker, seconds=BROKER_LEASE_SECONDS)
@@ -26,4 +31,5 @@ class Heartbeat:
             await node.join()
         if not held:
             await node.give_up_lost_sessions()
+        await Ledger(node.store).publish_figures(node.broker, reports.published(node, self._recent))
         return False

@@ -32,13 +32,18 @@ FROM_RUN = (
 
 def write(out: Path) -> Path:
     """Write the report of an analysis into its folder."""
-    facts = tables.load_facts(out)
-    facts["runs"] = [_filled_in(entry) for entry in facts.get("runs") or []]
     report = out / FILE
     unfinished = report.with_name(f"{FILE}.tmp")
-    unfinished.write_text(render(tables.load(out), facts), encoding="utf-8")
+    unfinished.write_text(render(*load(out)), encoding="utf-8")
     unfinished.rename(report)
     return report
+
+
+def load(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All that a report is made from: the result tables, and the facts with what the runs' own records say besides."""
+    facts = tables.load_facts(out)
+    facts["runs"] = [_filled_in(entry) for entry in facts.get("runs") or []]
+    return tables.load(out), facts
 
 
 def render(result: Tables, facts: Mapping[str, Any]) -> str:
@@ -121,4 +126,4 @@ def _json(text: str) -> Markup:
     return Markup(safe.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))  # noqa: S704
 
 
-__all__ = ["FILE", "Section", "render", "write"]
+__all__ = ["FILE", "Section", "load", "render", "write"]

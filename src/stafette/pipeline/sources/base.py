@@ -76,3 +76,5 @@ class Source:
     runs: Sequence[Run]
     """All that were found, also those whose rows were left out."""
     samples: Samples | None = None
+    names: Sequence[tuple[str, str, str, str]] = ()
+    """Run, tier, operation and outcome of the rows, as far as they are known from reading them."""

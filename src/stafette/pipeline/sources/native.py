@@ -1,6 +1,6 @@
 """Run folders of the laboratory: every run.json below what was given, with the traces and samples beside it.
 
-Before anything else one pass looks at all rows, file by file. Files without fault, nearly always all of them, are then
+Before anything else one pass looks at all rows, file by file, and learns the names in them. Files without fault, nearly always all of them, are then
 read as they are, with only the columns that a question needs. Rows are checked one by one only in files that have bad
 ones, and a file that cannot be read is left out: both go to the rejects, and the rest goes on.
 """
@@ -20,6 +20,7 @@ from stafette.errors import InvalidRequest
 from stafette.pipeline.schema import REJECTED_TEXT, REJECTS, ROWS, check
 from stafette.pipeline.sources import files, record, samples
 from stafette.pipeline.sources.base import Run, Source
+from stafette.pipeline.transforms.counts import NAMES, Names
 from stafette.trace import PHASES
 
 TIERS = ("client", "broker")
@@ -39,7 +40,7 @@ def read(spark: SparkSession, folders: Sequence[str | Path], *, unfinished: bool
     traces = _traces(spark, [path for path in found if _run_folder(path) in wanted], wanted)
     taken, bad_samples = samples.read(spark, found, wanted)
     bad = [*bad_records, *traces.bad, *bad_samples]
-    return Source(traces.rows, traces.rejects.unionByName(files.bad_files(spark, bad)), runs, taken)
+    return Source(traces.rows, traces.rejects.unionByName(files.bad_files(spark, bad)), runs, taken, traces.names)
 
 
 def _newest(runs: Sequence[Run]) -> list[Run]:
@@ -79,22 +80,25 @@ class _Traces:
     rows: DataFrame
     rejects: DataFrame
     bad: Sequence[files.BadFile]
+    names: Sequence[Names]
 
 
 def _traces(spark: SparkSession, paths: Sequence[str], wanted: Mapping[str, str]) -> _Traces:
-    def look(some: Sequence[str]) -> list[tuple[str, str, int]]:
-        counts = parquet(spark, some, ROWS).groupBy(F.col("_metadata.file_path").alias("file"), "run")
-        return [(files.plain(file), run, bad) for file, run, bad in counts.agg(F.count(problem())).collect()]
+    def look(some: Sequence[str]) -> list[tuple[str, Names, int]]:
+        groups = parquet(spark, some, ROWS).groupBy(F.col("_metadata.file_path").alias("file"), *NAMES)
+        found = groups.agg(F.count(problem())).collect()
+        return [(files.plain(file), (run, tier, does, came), bad) for file, run, tier, does, came, bad in found]
 
     census, bad = files.sift(paths, look)
-    faulty = {file for file, run, problems in census if problems or run != wanted[_parent(_parent(file))]}
+    faulty = {file for file, (run, *_), problems in census if problems or run != wanted[_parent(_parent(file))]}
     sound = sorted({file for file, _, _ in census} - faulty)
+    names = sorted({its for _, its, _ in census if None not in its})
     rows = check(parquet(spark, _short(sound, paths), ROWS), ROWS)
     if not faulty:
-        return _Traces(rows, spark.createDataFrame([], REJECTS), bad)
+        return _Traces(rows, spark.createDataFrame([], REJECTS), bad, names)
     checked = _checked(spark, sorted(faulty), wanted)
     kept = check(checked.where(F.col("reason").isNull()), ROWS)
-    return _Traces(rows.unionByName(kept) if sound else kept, _rejects(checked), bad)
+    return _Traces(rows.unionByName(kept) if sound else kept, _rejects(checked), bad, names)
 
 
 def _checked(spark: SparkSession, faulty: Sequence[str], wanted: Mapping[str, str]) -> DataFrame:

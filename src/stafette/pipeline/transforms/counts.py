@@ -29,6 +29,7 @@ from stafette.pipeline.schema import check
 from stafette.pipeline.transforms.bins import bin_of
 
 NAMES = ("run", "tier", "operation", "outcome")
+Names = tuple[str, str, str, str]
 BIN_BITS, FLAG_BITS, LENGTH_BITS, SPOT_BITS = 18, 2, 12, 40
 MOST_LENGTH = 2**LENGTH_BITS - 1
 MOST_WINDOWS = 2**22 - 2
@@ -110,6 +111,12 @@ def exact(
     return check(counted, EXACT)
 
 
+def coded(spark: SparkSession, known: Sequence[Names]) -> DataFrame:
+    """The codes of names that are known already; Spark makes no job for it."""
+    told = spark.createDataFrame(list(known), ", ".join(f"{name} string" for name in NAMES))
+    return check(told.select(code().alias("code"), *NAMES), CODES)
+
+
 def names(rows: DataFrame, *, only: Sequence[int] | None = None, sampled: bool = False) -> DataFrame:
     """What the codes stand for: of all rows, of a sample of them, or of some codes."""
     chosen = rows.where(F.col("request") % SAMPLED == 0) if sampled else rows
@@ -121,7 +128,12 @@ def names(rows: DataFrame, *, only: Sequence[int] | None = None, sampled: bool =
 
 def code() -> Column:
     """A group's number: the hash of its names. 64 bits hardly ever collide; the job looks whether they did."""
-    return F.xxhash64(*NAMES)
+    return F.xxhash64(run_code(), *NAMES[1:])
+
+
+def run_code() -> Column:
+    """A run's number. Its name is the longest, and so is hashed only once."""
+    return F.xxhash64("run")
 
 
 def response() -> Column:
@@ -132,7 +144,7 @@ def response() -> Column:
 def _keyed(rows: DataFrame, runs: Sequence[Timed], window_ns: int) -> DataFrame:
     """The parts of a key, of each row that belongs to one of the runs."""
     placed = rows.select(
-        code().alias("code"), F.xxhash64("run").alias("run_code"), response().alias("response_ns"), "intended_ns",
+        code().alias("code"), run_code().alias("run_code"), response().alias("response_ns"), "intended_ns",
         "end_ns", "bytes", "messages",
     ).join(F.broadcast(_times(rows.sparkSession, runs)), "run_code")  # fmt: skip
     window, last = _window("intended_ns", window_ns), _window("end_ns", window_ns)
@@ -153,7 +165,7 @@ def _keyed(rows: DataFrame, runs: Sequence[Timed], window_ns: int) -> DataFrame:
 def _times(spark: SparkSession, runs: Sequence[Timed]) -> DataFrame:
     known = [(run.run, run.load_start, run.start, run.end) for run in runs]
     told = spark.createDataFrame(known, "run string, load_start long, measured_start long, measured_end long")
-    return told.select(F.xxhash64("run").alias("run_code"), "load_start", "measured_start", "measured_end")
+    return told.select(run_code().alias("run_code"), "load_start", "measured_start", "measured_end")
 
 
 def _window(moment: str, window_ns: int) -> Column:

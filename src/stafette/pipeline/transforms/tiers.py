@@ -1,4 +1,9 @@
-"""Both tiers of each request side by side: how long every part took, and what nobody can explain."""
+"""Both tiers of each request side by side: how long every part took, and what nobody can explain.
+
+All rows move for this, so they move as numbers: a request is the hash of its run, client and number, what it is summed
+up with the hash of run, operation and outcome, and whether it counts is known before it moves. The names, which the
+counting of the rows has learned, come back in the end.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 from stafette import trace
 from stafette.pipeline.results import PHASES
 from stafette.pipeline.schema import check
-from stafette.pipeline.transforms.counts import Timed
+from stafette.pipeline.transforms.counts import Timed, run_code
 
 OWN = ("queue_ns", "encode_ns", "read_ns")
 """The client's own phases."""
@@ -26,53 +31,64 @@ JOINED = StructType(
 )
 
 
-def joined(rows: DataFrame, runs: Sequence[Timed]) -> DataFrame:
+def joined(rows: DataFrame, runs: Sequence[Timed], names: Sequence[tuple[str, str, str]]) -> DataFrame:
     """Requests of each run by the operation and outcome that the client saw, or the broker when no client did.
 
-    `clients`, `brokers` and `both` count all requests by the tiers that know them; `count` and the means are of those
-    that both know and that were to start in the measured window. Duplicates count as often as they match.
+    `names` are all runs, operations and outcomes that occur together. `clients`, `brokers` and `both` count all requests
+    by the tiers that know them; `count` and the means are of those that both know and that were to start in the measured
+    window. Duplicates count as often as they match.
     """
+    spark = rows.sparkSession
     known = [(run.run, run.start, run.end) for run in runs]
-    times = F.broadcast(rows.sparkSession.createDataFrame(known, "run string, from_ns long, to_ns long"))
-    clients = _side(rows, "client", OWN, F.col("end_ns") - F.col("intended_ns"))
-    brokers = _side(rows, "broker", trace.PHASES, F.col("end_ns") - F.col("start_ns"))
-    pairs = clients.where(F.col("client_request") > 0).join(
+    told = spark.createDataFrame(known, "run string, from_ns long, to_ns long")
+    times = F.broadcast(told.select(run_code().alias("run_code"), "from_ns", "to_ns"))
+    measured = (F.col("intended_ns") >= F.col("from_ns")) & (F.col("intended_ns") < F.col("to_ns"))
+    clients = _side(rows, times, "client", OWN, F.col("end_ns") - F.col("intended_ns"), measured.alias("measured"))
+    brokers = _side(rows, times, "broker", trace.PHASES, F.col("end_ns") - F.col("start_ns"))
+    pairs = clients.join(
         brokers,
-        (F.col("client_key") == F.col("broker_key")) & (F.col("client_request") == F.col("broker_request")),
+        (F.col("client_pair") == F.col("broker_pair")) & (F.col("client_request") == F.col("broker_request")),
         "full",
     )
-    whole = pairs.unionByName(clients.where(F.col("client_request") == 0), allowMissingColumns=True)
-    named = whole.withColumn("run", F.coalesce("client_run", "broker_run")).join(times, "run")
-    both = F.col("client_run").isNotNull() & F.col("broker_run").isNotNull()
-    inside = both & (F.col("client_intended_ns") >= F.col("from_ns")) & (F.col("client_intended_ns") < F.col("to_ns"))
+    both = F.col("client_code").isNotNull() & F.col("broker_code").isNotNull()
+    inside = both & F.col("measured")
     own = sum((F.coalesce(F.col(f"client_{name}"), F.lit(0).cast("long")) for name in OWN), F.lit(0).cast("long"))
     unexplained = F.col("client_response_ns") - F.col("broker_response_ns") - own
 
     def mean(column: Column) -> Column:
         return F.avg(F.when(inside, column)) / 1e6
 
-    groups = [F.coalesce(f"client_{name}", f"broker_{name}").alias(name) for name in ("operation", "outcome")]
-    return check(
-        named.groupBy("run", *groups).agg(
-            F.count("client_run").alias("clients"),
-            F.count("broker_run").alias("brokers"),
-            F.count(F.when(both, 1)).alias("both"),
-            F.count(F.when(F.col("client_request") == 0, 1)).alias("never_sent"),
-            F.count(F.when(inside, 1)).alias("count"),
-            mean(F.col("client_response_ns")).alias("client_ms"),
-            *(mean(F.col(f"broker_{name}")).alias(name.replace("_ns", "_ms")) for name in trace.PHASES),
-            *(mean(F.col(f"client_{name}")).alias(f"client_{name.replace('_ns', '_ms')}") for name in OWN),
-            mean(unexplained).alias("unexplained_ms"),
-        ),
-        JOINED,
+    found = pairs.groupBy(F.coalesce("client_code", "broker_code").alias("code")).agg(
+        F.count("client_code").alias("clients"),
+        F.count("broker_code").alias("brokers"),
+        F.count(F.when(both, 1)).alias("both"),
+        F.count(F.when(F.col("client_code").isNotNull() & F.col("client_request").isNull(), 1)).alias("never_sent"),
+        F.count(F.when(inside, 1)).alias("count"),
+        mean(F.col("client_response_ns")).alias("client_ms"),
+        *(mean(F.col(f"broker_{name}")).alias(name.replace("_ns", "_ms")) for name in trace.PHASES),
+        *(mean(F.col(f"client_{name}")).alias(f"client_{name.replace('_ns', '_ms')}") for name in OWN),
+        mean(unexplained).alias("unexplained_ms"),
     )
+    named = spark.createDataFrame(list(names), "run string, operation string, outcome string")
+    coded = named.select(F.xxhash64(run_code(), "operation", "outcome").alias("code"), "run", "operation", "outcome")
+    return check(found.join(F.broadcast(coded), "code"), JOINED)
 
 
-def _side(rows: DataFrame, tier: str, phases: Sequence[str], response: Column) -> DataFrame:
-    """One tier's rows under its own names, with run and client as one number for the join."""
-    kept = ("run", "request", "operation", "outcome", "intended_ns", *phases)
-    return rows.where(F.col("tier") == tier).select(
-        F.xxhash64("run", "client").alias(f"{tier}_key"),
+def _side(
+    rows: DataFrame, times: DataFrame, tier: str, phases: Sequence[str], response: Column, *more: Column
+) -> DataFrame:
+    """One tier's rows of the runs under its own names, as numbers.
+
+    What a client never sent has the number 0: here none, so that it matches nothing, and its start in the hash instead,
+    so that not all of a client's land in one place.
+    """
+    sent = F.when(F.col("request") > 0, F.col("request"))
+    timed = rows.where(F.col("tier") == tier).withColumn("run_code", run_code()).join(times, "run_code")
+    return timed.select(
+        F.xxhash64("run_code", "client", F.coalesce(sent, F.col("start_ns"))).alias(f"{tier}_pair"),
+        sent.alias(f"{tier}_request"),
+        F.xxhash64("run_code", "operation", "outcome").alias(f"{tier}_code"),
         response.alias(f"{tier}_response_ns"),
-        *(F.col(name).alias(f"{tier}_{name}") for name in kept),
+        *(F.col(name).alias(f"{tier}_{name}") for name in phases),
+        *more,
     )

@@ -1,29 +1,9 @@
 -- Deletes a queue: an empty one, or with force any, with all its messages.
 CREATE OR REPLACE FUNCTION stafette.delete_queue(client integer, queue text, force boolean DEFAULT false) RETURNS void
-LANGUAGE plpgsql
-SET enable_seqscan = off
-AS $$
-DECLARE
-    gone stafette.queues;
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM stafette.hold_structure(alone => true);
     PERFORM stafette.may_change(client);
-    gone := stafette.the_queue(queue);
-    IF gone.owner_id IS NOT NULL THEN
-        PERFORM stafette.raise_fault(107, format('%s is a personal queue; it goes when its client is deleted', queue));
-    END IF;
-    IF NOT force AND (
-        EXISTS (SELECT FROM stafette.ready AS m WHERE m.queue_id = gone.id)
-        OR EXISTS (SELECT FROM stafette.delayed AS m WHERE m.queue_id = gone.id)
-        OR EXISTS (SELECT FROM stafette.leased AS m WHERE m.queue_id = gone.id)
-        OR EXISTS (SELECT FROM stafette.dead AS m WHERE m.queue_id = gone.id)
-    ) THEN
-        PERFORM stafette.raise_fault(104, format('queue %s still holds messages; empty it, or delete with force', queue));
-    END IF;
-    DELETE FROM stafette.ready AS m WHERE m.queue_id = gone.id;
-    DELETE FROM stafette.delayed AS m WHERE m.queue_id = gone.id;
-    DELETE FROM stafette.leased AS m WHERE m.queue_id = gone.id;
-    DELETE FROM stafette.dead AS m WHERE m.queue_id = gone.id;
-    DELETE FROM stafette.queues AS q WHERE q.id = gone.id;
+    PERFORM stafette.remove_queue(queue, force);
 END
 $$;

@@ -1,0 +1,161 @@
+"""`stafette queue`: list, make, look at, empty and delete queues."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from stafette.cli.broker_link import Data, Name, Secret, Url, connect
+from stafette.cli.completion import QueueName, queue_names
+from stafette.cli.output import Json, say, show_json, show_record, show_table
+from stafette.cli.questions import Yes, confirm
+from stafette.errors import QueueNotFound
+from stafette.model import Queue
+
+app = typer.Typer(help="Queues: list, make, look at, empty, delete.", no_args_is_help=True)
+
+
+@app.command("ls")
+def list_(
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only those with messages addressed to me.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.")] = None,
+    url: Url = None,
+    name: Name = None,
+    secret: Secret = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """List queues by name, with how many messages wait in each.
+
+    Example: stafette queue ls --waiting --name alice
+    """
+    with connect(url, name, secret, data) as me:
+        queues = me.waiting_queues(limit) if waiting else me.queues()[:limit]
+    if as_json:
+        show_json([msgspec.structs.asdict(queue) for queue in queues])
+        return
+    rows = [
+        {
+            "name": queue.name,
+            "messages": queue.messages,
+            "owner": queue.owner,
+            "creator": queue.creator,
+            "created": f"{queue.created_at.astimezone():%Y-%m-%d %H:%M:%S}",
+        }
+        for queue in queues
+    ]
+    show_table(rows, as_json=False)
+
+
+@app.command()
+def create(
+    new: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
+    exclude_own: Annotated[bool, typer.Option("--exclude-own", help="Nobody is handed what it sent itself.")] = False,
+    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Be content with one that exists.")] = False,
+    max_body: Annotated[int | None, typer.Option("--max-body", min=0, help="Bytes in a message, at most.")] = None,
+    max_deliveries: Annotated[
+        int | None, typer.Option("--max-deliveries", min=1, help="After so many a message is dead.")
+    ] = None,
+    dead_letter: Annotated[
+        str | None,
+        typer.Option("--dead-letter", metavar="QUEUE", help="Where dead messages go.", autocompletion=queue_names),
+    ] = None,
+    url: Url = None,
+    name: Name = None,
+    secret: Secret = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Make a queue.
+
+    Example: stafette queue create jobs --max-deliveries 5 --dead-letter failed
+    """
+    with connect(url, name, secret, data) as me:
+        made = me.create_queue(
+            new,
+            exclude_own=exclude_own,
+            exist_ok=exist_ok,
+            max_body=max_body,
+            max_deliveries=max_deliveries,
+            dead_letter=dead_letter,
+        )
+    if as_json:
+        show_json(msgspec.structs.asdict(made))
+    else:
+        print(made.name)
+
+
+@app.command("rm")
+def remove(
+    queue: QueueName,
+    force: Annotated[bool, typer.Option("--force", help="With all its messages.")] = False,
+    yes: Yes = False,
+    url: Url = None,
+    name: Name = None,
+    secret: Secret = None,
+    data: Data = None,
+) -> None:
+    """Delete an empty queue, or by force any, with all its messages.
+
+    Example: stafette queue rm jobs --force --yes
+    """
+    with connect(url, name, secret, data) as me:
+        found = me.queue(queue)
+        confirm(f"Delete queue {found.name}{_with_messages(found) if force else ''}?", yes=yes)
+        me.delete_queue(found.name, force=force)
+    say(f"queue {found.name} is deleted")
+
+
+@app.command()
+def info(
+    queue: Annotated[
+        str, typer.Argument(metavar="NAME_OR_ID", help="Name or id of a queue.", autocompletion=queue_names)
+    ],
+    url: Url = None,
+    name: Name = None,
+    secret: Secret = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Print what is known of a queue.
+
+    Example: stafette queue info jobs --json
+    """
+    with connect(url, name, secret, data) as me:
+        try:
+            found = me.queue(queue)
+        except QueueNotFound:
+            if not queue.isdecimal():
+                raise
+            found = me.queue(int(queue))
+    show_record(msgspec.structs.asdict(found), as_json=as_json)
+
+
+@app.command()
+def purge(
+    queue: QueueName,
+    yes: Yes = False,
+    url: Url = None,
+    name: Name = None,
+    secret: Secret = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Remove all messages that wait in a queue for good, and print how many they were.
+
+    Example: stafette queue purge jobs --yes
+    """
+    with connect(url, name, secret, data) as me:
+        found = me.queue(queue)
+        confirm(f"Empty queue {found.name}{_with_messages(found)}?", yes=yes)
+        count = me.purge(found.name)
+    if as_json:
+        show_json({"purged": count})
+    else:
+        print(count)
+
+
+def _with_messages(queue: Queue) -> str:
+    return f" with {queue.messages:,} message{'' if queue.messages == 1 else 's'}"

@@ -1,0 +1,100 @@
+"""`stafette send`: one message, or each line of standard input as one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stafette.cli.bodies import Body, read_body, read_headers, read_lines
+from stafette.cli.broker_link import Data, Name, Secret, Url, connect
+from stafette.cli.completion import QueueName, client_names, queue_names
+from stafette.cli.output import Json, show_json
+from stafette.cli.progress import Progress
+from stafette.model import DEFAULT_PRIORITY
+
+if TYPE_CHECKING:
+    from stafette.client.sync import Client
+
+Priority = Annotated[int, typer.Option("--priority", min=1, max=10, help="10 is handed out first.")]
+Header = Annotated[list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="A header; repeatable.")]
+
+
+def send(
+    queue: QueueName,
+    body: Body = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="QUEUE", help="A further queue; repeatable.", autocompletion=queue_names),
+    ] = None,
+    receiver: Annotated[
+        str | None,
+        typer.Option("--receiver", metavar="CLIENT", help="Only for this client.", autocompletion=client_names),
+    ] = None,
+    allow_unknown: Annotated[
+        bool, typer.Option("--allow-unknown", help="The receiver may be somebody who has not come yet.")
+    ] = False,
+    priority: Priority = DEFAULT_PRIORITY,
+    context: Annotated[int | None, typer.Option("--context", help="A number that joins messages.")] = None,
+    header: Header = None,
+    delay: Annotated[float | None, typer.Option("--delay", min=0, help="Seconds until it can be read.")] = None,
+    ttl: Annotated[float | None, typer.Option("--ttl", min=0, help="Seconds until it is dropped unread.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="A repetition with the same key sends nothing.")] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="Each line of standard input is a message.")] = False,
+    url: Url = None,
+    name: Name = None,
+    secret: Secret = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Send a message; when its id is printed, it is on disk.
+
+    Example: stafette send jobs hello --priority 7, or: seq 1000 | stafette send jobs --lines
+    """
+    draft: dict[str, Any] = {
+        "queue": [queue, *(to or [])],
+        "receiver": receiver,
+        "allow_unknown": allow_unknown,
+        "priority": priority,
+        "context": context,
+        "headers": read_headers(header),
+        "delay": delay,
+        "ttl": ttl,
+    }
+    if lines:
+        if body not in (None, "-") or key is not None:
+            raise typer.BadParameter(
+                "goes with neither a BODY nor --key: the messages are the lines of standard input", param_hint="--lines"
+            )
+        with connect(url, name, secret, data) as me:
+            _send_lines(me, draft, as_json=as_json)
+        return
+    content = read_body(body)
+    with connect(url, name, secret, data) as me:
+        _show(me.send(body=content, key=key, **draft), as_json=as_json)
+
+
+def _send_lines(me: Client, draft: dict[str, Any], *, as_json: bool) -> None:
+    """Send lines as they come; what has been sent is told even if the rest fails."""
+    sent: list[int] = []
+    count = 0
+    try:
+        with Progress("waiting for lines on standard input") as progress:
+            for batch in read_lines():
+                ids = [number for each in me.send_many([draft | {"body": line} for line in batch]) for number in each]
+                count += len(batch)
+                progress.sentence = f"{count:,} messages sent"
+                if as_json:
+                    sent += ids
+                else:
+                    _show(ids, as_json=False)
+    finally:
+        if as_json:
+            _show(sent, as_json=True)
+
+
+def _show(ids: list[int], *, as_json: bool) -> None:
+    if as_json:
+        show_json({"ids": ids})
+    else:
+        print("\n".join(map(str, ids)), flush=True)

@@ -1,0 +1,349 @@
+"""The Console: what operators look at and do, from any process that reaches the database.
+
+Each method calls a stored function or two, over the Store's connections. Nothing here locks or removes a message unless
+its name says so, and nothing takes longer the more messages there are: counts come from the brokers' last stock-taking,
+and a page looks at a bounded number of rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import asyncpg
+import msgspec
+
+from stafette.database.store import Store
+from stafette.database.views import (
+    AuditLine,
+    BrokerRow,
+    ClientDetails,
+    ClientRow,
+    Depth,
+    Found,
+    HistoryPoint,
+    MessageDetails,
+    MessageFilter,
+    MessagePage,
+    MessageRow,
+    MessageState,
+    NameCount,
+    QueueDetails,
+    QueueOrder,
+    QueueRow,
+    Role,
+    Stock,
+    Which,
+)
+from stafette.errors import ClientNotFound, InvalidRequest
+
+ANY = MessageFilter()
+
+MOST_AT_ONCE = 1_000
+"""How much a page can hold."""
+
+MOST_LEASES = 100
+"""How many of a client's leases are shown with it."""
+
+FINEST_SPAN = 10
+"""Seconds of a slot of the history."""
+
+NUMBER = re.compile(r"\d{1,18}")
+PLACE = re.compile(r"-?\d{1,18}(\.\d{1,19}){0,3}")
+
+Shown = TypeVar("Shown", bound=msgspec.Struct)
+
+
+class Console:
+    """All that operators see and do in one database."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._fetch = store.fetch
+
+    # Everything at a glance
+
+    async def stock(self) -> Stock:
+        """The last count of everything; before the first, up to 10,000 of each state are counted now."""
+        [row] = await self._fetch("SELECT * FROM stafette.last_stock()")
+        return Stock(**row)
+
+    async def history(self, *, since: datetime, span: int) -> list[HistoryPoint]:
+        """What happened since then, in points of so many seconds, a multiple of 10; points without news are absent."""
+        if span < FINEST_SPAN or span % FINEST_SPAN:
+            raise InvalidRequest(f"span {span} is not a multiple of {FINEST_SPAN} seconds")
+        rows = await self._fetch("SELECT * FROM stafette.history_points($1, $2)", since, span)
+        return [HistoryPoint(**row) for row in rows]
+
+    async def queue_history(self, queue: str, *, since: datetime) -> list[Depth]:
+        """How long a queue was, minute by minute, while it was among the 100 longest."""
+        rows = await self._fetch("SELECT * FROM stafette.depths_of_queue($1, $2)", queue, since)
+        return [Depth(**row) for row in rows]
+
+    async def brokers(self) -> list[BrokerRow]:
+        """Brokers by name; those that died are shown for an hour."""
+        return [BrokerRow(**row) for row in await self._fetch("SELECT * FROM stafette.list_brokers()")]
+
+    async def search(self, text: str, *, limit: int = 20) -> Found:
+        """Names that contain a text, in any case; for a number also messages with that context or id."""
+        limit = _checked(limit)
+        names = await self._fetch("SELECT * FROM stafette.search_names($1, $2)", text.strip(), limit)
+        messages = []
+        if NUMBER.fullmatch(text.strip()):
+            messages = await self._fetch("SELECT * FROM stafette.search_messages($1, $2)", int(text), limit)
+        return Found(
+            queues=[name for kind, name in names if kind == "queue"],
+            clients=[name for kind, name in names if kind == "client"],
+            messages=[_part(MessageRow, row) for row in messages],
+        )
+
+    # Queues and their messages
+
+    async def queues(
+        self,
+        *,
+        text: str = "",
+        order: QueueOrder = "name",
+        personal: bool | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> tuple[list[QueueRow], str | None]:
+        """A page of the queues whose name contains a text, and where the next page begins."""
+        key, name = _queue_place(after)
+        rows = await self._fetch(
+            "SELECT * FROM stafette.queue_page($1, $2, $3, $4, $5, $6)",
+            text.strip(),
+            order,
+            personal,
+            key,
+            name,
+            _checked(limit) + 1,
+        )
+        found = [_part(QueueRow, row) for row in rows[:limit]]
+        return found, f"{rows[limit - 1]['sort_key']}:{found[-1].name}" if len(rows) > limit else None
+
+    async def queue(self, name: str) -> QueueDetails:
+        """One queue."""
+        [row] = await self._fetch("SELECT * FROM stafette.queue_details($1)", name)
+        fields = dict(row)
+        for counted in ("top_senders", "top_receivers"):
+            fields[counted] = msgspec.convert(fields[counted], list[NameCount])
+        return QueueDetails(**fields)
+
+    async def messages(
+        self,
+        queue: str,
+        *,
+        state: MessageState = "ready",
+        where: MessageFilter = ANY,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> MessagePage:
+        """A page of a queue: what is ready in the order in which each lane is read, all else in order of arrival."""
+        rows = await self._fetch(
+            "SELECT place, looked_at, matches, cut, (message).*"
+            " FROM stafette.message_page($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+            queue,
+            state,
+            where.sender,
+            where.receiver,
+            where.context,
+            where.priority,
+            where.older_than,
+            where.newer_than,
+            where.text.encode() if where.text else None,
+            _place(after),
+            _checked(limit) + 1,
+        )
+        return _page(rows, limit)
+
+    async def message(self, queue: str, id: int) -> MessageDetails | None:  # noqa: A002  # its field's name
+        """One message in whichever state it is, or None when it has gone."""
+        rows = await self._fetch("SELECT (message).*, body FROM stafette.find_message($1, $2)", queue, id)
+        return _part(MessageDetails, rows[0]) if rows else None
+
+    async def create_queue(
+        self,
+        name: str,
+        *,
+        exclude_own: bool = False,
+        max_body: int | None = None,
+        max_deliveries: int | None = None,
+        dead_letter: str | None = None,
+    ) -> QueueRow:
+        """Make a queue, whose creator is shown as "operator"."""
+        await self._fetch(
+            "SELECT stafette.make_queue(NULL, $1, $2, false, $3, $4, $5)",
+            name,
+            exclude_own,
+            max_body,
+            max_deliveries,
+            dead_letter,
+        )
+        return _part(QueueRow, msgspec.structs.asdict(await self.queue(name)))
+
+    async def delete_queue(self, queue: str, *, force: bool = False) -> None:
+        """Delete an empty queue, or with force any, with all its messages; not a personal one."""
+        await self._fetch("SELECT stafette.remove_queue($1, $2)", queue, force)
+
+    async def purge(self, queue: str) -> int:
+        """Remove all that waits in a queue, also in a personal one; returns how many."""
+        return int(await self._store.value("SELECT stafette.empty_queue($1)", queue))
+
+    async def redrive(self, queue: str) -> int:
+        """Put a queue's dead messages back to ready; returns how many."""
+        return await self._store.redrive(queue)
+
+    async def bury(self, queue: str) -> int:
+        """Remove a queue's dead messages for good; returns how many."""
+        return await self._store.bury(queue)
+
+    # Clients
+
+    async def clients(
+        self, *, text: str = "", online: bool | None = None, after: str | None = None, limit: int = 50
+    ) -> tuple[list[ClientRow], str | None]:
+        """A page of the clients whose name contains a text, by name, and where the next page begins."""
+        rows = await self._fetch(
+            "SELECT * FROM stafette.client_page($1, $2, $3, $4)", text.strip(), online, after, _checked(limit) + 1
+        )
+        found = [ClientRow(**row) for row in rows[:limit]]
+        return found, found[-1].name if len(rows) > limit else None
+
+    async def client(self, name: str) -> ClientDetails:
+        """One client."""
+        rows = await self._fetch("SELECT * FROM stafette.client_details($1)", name)
+        if not rows:
+            raise ClientNotFound(f"there is no client {name}")
+        fields = dict(rows[0])
+        for counted in ("sent", "waiting"):
+            fields[counted] = msgspec.convert(fields[counted], list[NameCount])
+        held = await self._fetch("SELECT * FROM stafette.held_messages($1, $2)", fields["id"], MOST_LEASES)
+        return ClientDetails(**fields, leases=[_part(MessageRow, row) for row in held])
+
+    async def client_messages(
+        self, name: str, which: Which, *, after: str | None = None, limit: int = 50
+    ) -> MessagePage:
+        """A page of the ready messages that a client has sent, or that wait for it."""
+        rows = await self._fetch(
+            "SELECT place, (message).* FROM stafette.client_message_page($1, $2, $3, $4)",
+            name,
+            which,
+            _place(after),
+            _checked(limit) + 1,
+        )
+        shown = rows[:limit]
+        return MessagePage(
+            messages=[_part(MessageRow, row) for row in shown],
+            next=_written(shown[-1]["place"]) if len(rows) > limit else None,
+            looked_at=len(shown),
+        )
+
+    async def delete_client(self, name: str) -> None:
+        """Delete a client that is offline, with its personal queue and what waits for it."""
+        await self._store.delete_client(name)
+
+    # Orders to brokers
+
+    async def disconnect(self, client: str) -> bool:
+        """Tell a client's broker to end its session; False when it was offline."""
+        return bool(await self._store.value("SELECT stafette.order_disconnect($1)", client))
+
+    async def drain(self, broker_id: int) -> None:
+        """Tell a broker to drain and end."""
+        await self._fetch("SELECT stafette.order_drain($1)", broker_id)
+
+    # Operators
+
+    async def operator_secret(self, role: Role) -> str | None:
+        """The hash of a role's secret, if it has one."""
+        secret: str | None = await self._store.value("SELECT stafette.operator_secret($1)", role)
+        return secret
+
+    async def set_operator_secret(self, role: Role, hashed: str | None) -> None:
+        """Set or remove the hash of a role's secret; its sessions end."""
+        await self._fetch("SELECT stafette.set_operator_secret($1, $2)", role, hashed)
+
+    async def claim_operator(self, role: Role, hashed: str) -> bool:
+        """Set it only if there is none yet; True when that was so."""
+        return bool(await self._store.value("SELECT stafette.claim_operator($1, $2)", role, hashed))
+
+    async def open_session(self, token_hash: bytes, role: Role, *, seconds: float) -> None:
+        """Remember who has logged in, for so long."""
+        await self._fetch("SELECT stafette.open_operator_session($1, $2, $3)", token_hash, role, seconds)
+
+    async def session(self, token_hash: bytes) -> Role | None:
+        """The role of a session while it lasts."""
+        role: Role | None = await self._store.value("SELECT stafette.operator_session($1)", token_hash)
+        return role
+
+    async def close_session(self, token_hash: bytes) -> None:
+        """Forget a session."""
+        await self._fetch("SELECT stafette.close_operator_session($1)", token_hash)
+
+    async def audit(self, role: str, address: str, action: str, subject: str, detail: str = "") -> None:
+        """Note what an operator did; the last 100,000 such notes are kept."""
+        await self._fetch("SELECT stafette.note_action($1, $2, $3, $4, $5)", role, address, action, subject, detail)
+
+    async def audit_lines(self, *, before: int | None = None, limit: int = 100) -> list[AuditLine]:
+        """What operators did, the newest first, from before a line on."""
+        rows = await self._fetch("SELECT * FROM stafette.noted_actions($1, $2)", before, _checked(limit))
+        return [AuditLine(**row) for row in rows]
+
+
+def _part(kind: type[Shown], row: asyncpg.Record | dict[str, Any]) -> Shown:
+    """The columns of a row that are the fields of a struct."""
+    return kind(**{field: row[field] for field in kind.__struct_fields__})
+
+
+def _page(rows: Sequence[asyncpg.Record], limit: int) -> MessagePage:
+    """What message_page() found: one match more than asked for, or a last row that says where the look ended."""
+    shown: list[MessageRow] = []
+    last: asyncpg.Record | None = None
+    more = False
+    for row in rows:
+        if len(shown) == limit:
+            more = True
+            break
+        last = row
+        if row["matches"]:
+            shown.append(_part(MessageRow, row))
+        if row["cut"]:
+            more = True
+            break
+    return MessagePage(
+        messages=shown,
+        next=_written(last["place"]) if last and more else None,
+        looked_at=last["looked_at"] if last else 0,
+    )
+
+
+def _checked(limit: int) -> int:
+    if not 1 <= limit <= MOST_AT_ONCE:
+        raise InvalidRequest(f"limit {limit} is not between 1 and {MOST_AT_ONCE}")
+    return limit
+
+
+def _written(place: Sequence[int]) -> str:
+    return ".".join(map(str, place))
+
+
+def _place(after: str | None) -> list[int] | None:
+    """Where a page of messages ended, as `next` said it."""
+    if after is None:
+        return None
+    if not PLACE.fullmatch(after):
+        raise InvalidRequest(f"{after!r} is not where a page ended; begin with the first")
+    return [int(part) for part in after.split(".")]
+
+
+def _queue_place(after: str | None) -> tuple[int | None, str | None]:
+    """Where a page of queues ended."""
+    if after is None:
+        return None, None
+    key, colon, name = after.partition(":")
+    if not colon or not re.fullmatch(r"-?\d{1,19}", key):
+        raise InvalidRequest(f"{after!r} is not where a page ended; begin with the first")
+    return int(key), name

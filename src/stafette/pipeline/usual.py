@@ -1,0 +1,42 @@
+"""The usual analysis of a folder of runs, from its traces to its report, with nothing to choose."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+from stafette.errors import InvalidRequest, StafetteError
+from stafette.pipeline import java
+from stafette.pipeline import report as page
+
+FOLDER = "analysis"
+"""Where results lie, in the folder of the runs."""
+
+
+def why_not() -> str | None:
+    """What keeps this machine from analysing; nothing when it can."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "the analysis needs Spark; install stafette[lab]"
+    try:
+        java.home()
+    except StafetteError as error:
+        return str(error)
+    return None
+
+
+def report(folder: Path, say: Callable[[str], None]) -> Path:
+    """Analyse a folder of runs; where the report is."""
+    if (reason := why_not()) is not None:
+        raise InvalidRequest(reason)
+    from stafette.pipeline import job, session  # they bring Spark
+    from stafette.pipeline.sources import native
+
+    say("Spark starts")
+    spark = session.start()
+    try:
+        place = folder / FOLDER
+        job.analyze(spark, lambda spark: native.read(spark, [folder]), out=place, progress=say)
+    finally:
+        spark.stop()
+    return page.write(place)

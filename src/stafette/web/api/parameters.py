@@ -1,0 +1,81 @@
+"""What routes of the API are asked with: bounds that the database can hold, and nothing unknown."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated, Literal
+
+from fastapi import Path, Query
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+LARGEST = 2**63 - 1
+YEAR = 366 * 86400.0
+MOST_ITEMS = 500
+LONGEST_WAIT = 30.0
+
+Name = Annotated[str, Path(min_length=1, max_length=1000, description="A `/` in it is written `%2F`.")]
+Text = Annotated[str, Query(max_length=200, description="Occurs in the name, in any case.")]
+After = Annotated[str | None, Query(max_length=1000, description="The `next` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=MOST_ITEMS)]
+MessageId = Annotated[int, Path(ge=0, le=LARGEST)]
+Seconds = Annotated[float | None, Query(ge=0, le=100 * YEAR, allow_inf_nan=False)]
+
+
+class NewQueue(BaseModel):
+    """A queue to be made."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, max_length=200)
+    exclude_own: bool = False
+    max_body: int | None = Field(None, ge=0, le=67_108_864)
+    max_deliveries: int | None = Field(None, ge=1, le=32_767)
+    dead_letter: str | None = Field(None, min_length=1, max_length=201)
+
+
+class NewMessage(BaseModel):
+    """A message to be sent; its body as text or as base64."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    body: str | None = None
+    body_base64: str | None = None
+    receiver: str | None = Field(None, min_length=1, max_length=200)
+    allow_unknown: bool = False
+    priority: int = Field(5, ge=1, le=10)
+    context: int | None = Field(None, ge=-LARGEST - 1, le=LARGEST)
+    headers: dict[str, str] | None = None
+    delay: float | None = Field(None, ge=0, le=YEAR, allow_inf_nan=False)
+    ttl: float | None = Field(None, gt=0, le=YEAR, allow_inf_nan=False)
+    key: str | None = Field(None, min_length=1, max_length=200)
+
+    @model_validator(mode="after")
+    def _one_body(self) -> NewMessage:
+        if (self.body is None) == (self.body_base64 is None):
+            raise ValueError("give either body or body_base64")
+        self.content  # noqa: B018  (it must be possible to decode)
+        return self
+
+    @property
+    def content(self) -> bytes:
+        """The body."""
+        if self.body_base64 is None:
+            return (self.body or "").encode()
+        try:
+            return base64.b64decode(self.body_base64, validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"body_base64 is not base64: {error}") from error
+
+
+class ReceiveRequest(BaseModel):
+    """What to receive, and how long to wait for it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    count: int = Field(1, ge=1, le=MOST_ITEMS)
+    sender: str | None = Field(None, min_length=1, max_length=200)
+    context: int | None = Field(None, ge=-LARGEST - 1, le=LARGEST)
+    order: Literal["priority", "arrival"] = "priority"
+    wait: float | None = Field(None, ge=0, le=LONGEST_WAIT, allow_inf_nan=False)
+    """Seconds; only for the first message."""

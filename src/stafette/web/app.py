@@ -1,0 +1,80 @@
+"""The application: middleware, routes, and the parts that live as long as it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from fastapi import FastAPI, Request
+from fastapi.responses import FileResponse, Response
+from starlette.middleware import Middleware
+from starlette.staticfiles import StaticFiles
+
+import stafette
+from stafette.web.api import answers, routes
+from stafette.web.naming import RawPath
+from stafette.web.pages import (
+    api,
+    audit,
+    brokers,
+    clients,
+    login,
+    messages,
+    overview,
+    queue_actions,
+    queues,
+    search,
+)
+from stafette.web.problems import handle_errors
+from stafette.web.rendering import STATIC, plotly_script
+from stafette.web.safety import SafetyHeaders
+from stafette.web.site import WebSettings, opened
+
+PAGES = (
+    login.router, overview.router, queues.router, queue_actions.router, messages.router, clients.router, brokers.router,
+    search.router, audit.router, api.router,
+)  # fmt: skip
+FOREVER = "public, max-age=31536000, immutable"
+
+
+class StaticForever(StaticFiles):
+    """Files whose address changes with their content."""
+
+    def file_response(self, *arguments: object, **options: object) -> Response:
+        """A file that browsers may keep."""
+        answer: Response = super().file_response(*arguments, **options)  # type: ignore[arg-type]
+        answer.headers["Cache-Control"] = FOREVER
+        return answer
+
+
+def make_app(settings: WebSettings) -> FastAPI:
+    """The web application for one database."""
+
+    @contextlib.asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        async with opened(settings) as site:
+            app.state.site = site
+            yield
+
+    app = FastAPI(
+        title="Stafette",
+        version=stafette.__version__,
+        description="Administration of Stafette, and sending and receiving for scripts.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        lifespan=life,
+        middleware=[Middleware(RawPath), Middleware(SafetyHeaders)],
+    )
+    handle_errors(app)
+
+    @app.get("/static/plotly.min.js", include_in_schema=False)
+    async def plotly(_request: Request) -> Response:
+        return FileResponse(plotly_script(), media_type="text/javascript", headers={"Cache-Control": FOREVER})
+
+    app.mount("/static", StaticForever(directory=STATIC), name="static")
+    for router in PAGES:
+        app.include_router(router, include_in_schema=False)
+    app.include_router(routes.router)
+    app.openapi = lambda: answers.described(app)  # type: ignore[method-assign]
+    return app

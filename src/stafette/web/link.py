@@ -1,0 +1,73 @@
+"""The web application as a client: what is sent and received on pages goes through a broker, like everybody's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from pathlib import Path
+
+import stafette.aio
+from stafette.client.aio import Client
+from stafette.database.console import Console
+from stafette.errors import AlreadyOnline, Unavailable
+
+NAME = "console"
+TIMEOUT = 10.0
+
+
+class BrokerLink:
+    """A connection to a broker, made when it is first needed."""
+
+    def __init__(self, url: str | None, console: Console, data: Path) -> None:
+        self._url = url
+        self._console = console
+        self._data = data
+        self._client: Client | None = None
+        self._lock = asyncio.Lock()
+
+    async def client(self) -> Client:
+        """The connected client; it finds its way back by itself when the broker was away."""
+        async with self._lock:
+            if self._client is None:
+                self._client = await self._connected(await self._broker())
+            return self._client
+
+    async def _connected(self, url: str) -> Client:
+        secret = self._secret()
+        try:
+            return await stafette.aio.connect(url, name=NAME, secret=secret, timeout=TIMEOUT)
+        except AlreadyOnline:  # another web process has it
+            name = f"{NAME}-{socket.gethostname()}-{os.getpid()}"
+            return await stafette.aio.connect(url, name=name, timeout=TIMEOUT)
+
+    async def _broker(self) -> str:
+        if self._url is not None:
+            return self._url
+        for broker in await self._console.brokers():
+            if broker.alive and broker.figures and broker.figures.get("url"):
+                return str(broker.figures["url"])
+        raise Unavailable("no broker is running; start one with `stafette up` or `stafette broker`")
+
+    def _secret(self) -> str:
+        """Our own secret as a client, so that nobody else can take the name; made once."""
+        path = self._data / "web" / "client.secret"
+        try:
+            return path.read_text()
+        except FileNotFoundError:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            secret = secrets.token_urlsafe(24)
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(secret)
+            return secret
+
+    async def forget(self) -> None:
+        """Let go of a connection that does not come back; the next use makes a new one."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def close(self) -> None:
+        """Say goodbye."""
+        await self.forget()

@@ -1,0 +1,1 @@
+"""Pages for people: one file per thing one can look at, each with its routes."""

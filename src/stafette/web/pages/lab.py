@@ -1,0 +1,26 @@
+"""The laboratory's first page: experiments, series, and the queue of runs. Where its libraries are missing, it says so."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from stafette.errors import InvalidRequest
+from stafette.web.access import Viewer
+
+router = APIRouter(prefix="/lab")
+
+try:
+    from stafette.web.pages import lab_editor, lab_list, lab_queue, lab_series
+except ImportError as error:  # the console works without the laboratory
+    missing = (error.name or "").partition(".")[0]
+    if missing in ("", "stafette"):
+        raise
+
+    @router.get("")
+    @router.get("/{rest:path}")
+    async def not_here(_who: Viewer, rest: str = "") -> None:
+        """Say what to install."""
+        raise InvalidRequest(f"the laboratory needs {missing}; install stafette[lab]")
+else:
+    for part in (lab_list, lab_editor, lab_queue, lab_series):
+        router.include_router(part.router)

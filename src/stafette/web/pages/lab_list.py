@@ -1,0 +1,106 @@
+"""What the laboratory has: experiments, series with what they came to, and the queue of runs."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, UploadFile
+from fastapi.responses import Response
+
+from stafette.errors import InvalidRequest
+from stafette.lab import archive, comparison
+from stafette.lab.compare import METRICS, Difference
+from stafette.statistics.intervals import LEVEL
+from stafette.web.access import Administrator, TheSite, Viewer
+from stafette.web.naming import in_address
+from stafette.web.rendering import done, page
+from stafette.web.testmaster import results
+from stafette.web.testmaster.experiments import Experiments
+
+router = APIRouter()
+
+UNITS = {"throughput": "requests/s", "mean_ms": "ms", "p50_ms": "ms", "p99_ms": "ms", "error_share": "share"}
+CHUNK_BYTES = 1 << 20
+
+
+@router.get("")
+async def index(request: Request, site: TheSite, _who: Viewer) -> Response:
+    """Everything at a glance."""
+    experiments = Experiments(site.settings.experiments)
+
+    def look() -> dict[str, Any]:
+        return {
+            "own": experiments.listed("own"),
+            "library": experiments.listed("library"),
+            "series": results.listed(site.testmaster.runs),
+        }
+
+    found = await asyncio.to_thread(look)
+    queue = {"waiting": site.testmaster.waiting(), "ended": site.testmaster.ended()[:5], "works": site.testmaster.works}
+    return page(request, "lab/index.html", {**found, **queue, "live": site.testmaster.live})
+
+
+@router.get("/compare")
+async def compare(
+    request: Request, site: TheSite, _who: Viewer, a: str = "", b: str = "",
+    s: Annotated[list[str] | None, Query(max_length=100)] = None,
+) -> Response:  # fmt: skip
+    """Two series side by side, named as a and b, or as two that were ticked in the list."""
+    if s:
+        if len(s) != 2:
+            raise InvalidRequest(f"two series are compared, not {len(s)}; tick two")
+        b, a = s  # the list has the newest first, and the older one is what a newer one is compared with
+    names = [row.name for row in await asyncio.to_thread(results.listed, site.testmaster.runs)]
+    found = None
+    if a and b:
+        sides = [results.find(site.testmaster.runs, name) for name in (a, b)]
+        found = await asyncio.to_thread(comparison.compared, *sides)
+    values = {
+        "a": a, "b": b, "names": names, "found": found, "level": LEVEL,
+        "rows": [_row(difference) for difference in found.differences] if found else [],
+        "several": found is not None and len({one.label for one in found.differences}) > 1,
+    }  # fmt: skip
+    return page(request, "lab/compare.html", values)
+
+
+def _row(difference: Difference) -> dict[str, Any]:
+    change = difference.change
+    pattern = "{:+.4f}" if difference.kind == "difference" else "× {:.3f}"
+    known = change is not None and change.low is not None and change.high is not None
+    kinds = {"faster": "good", "fewer errors": "good", "slower": "bad", "more errors": "bad"}
+    return {
+        "label": difference.label,
+        "metric": difference.metric,
+        "unit": UNITS[difference.metric],
+        "a": difference.mean_a,
+        "b": difference.mean_b,
+        "digits": 4 if difference.metric == METRICS[-1] else 1 if max(difference.mean_a, difference.mean_b) >= 100 else 3,
+        "runs": f"{difference.runs_a} and {difference.runs_b}",
+        "change": "–" if change is None else pattern.format(change.value),
+        "interval": f"{pattern.format(change.low)} … {pattern.format(change.high)}" if known and change else "–",
+        "verdict": difference.verdict,
+        "kind": kinds.get(difference.verdict, "open"),
+    }
+
+
+@router.post("/import")
+async def take_in(site: TheSite, who: Administrator, file: UploadFile) -> Response:
+    """Take in a series that was downloaded, here or elsewhere."""
+    runs = site.testmaster.runs
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(prefix=".upload-", suffix=".zip", dir=runs) as copy:
+            while chunk := await file.read(CHUNK_BYTES):
+                copy.write(chunk)
+            copy.flush()
+            try:
+                series = await asyncio.to_thread(archive.unpack, Path(copy.name), runs)
+            except InvalidRequest as error:
+                raise InvalidRequest(str(error).replace(copy.name, file.filename or "the file")) from error
+    except OSError as error:
+        raise InvalidRequest(f"cannot keep the file in {runs}: {error.strerror}") from error
+    await site.changed(who.role, who.address, "import series", series.name, file.filename or "")
+    return done(f"/lab/series/{in_address(series.name)}", f"{series.name} is taken in")

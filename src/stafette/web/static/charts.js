@@ -1,0 +1,56 @@
+// Draws every element with data-chart: fetches its points, and again whenever the page is refreshed. Colours come from
+// the style sheet, so that a chart follows the theme; the same figures stand in a table behind it.
+"use strict";
+(() => {
+  const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const short = (value) => value === null ? "–" : Number(value.toPrecision(4)).toLocaleString("en");
+
+  const layout = (found) => ({
+    margin: { l: 56, r: 12, t: 8, b: 36 },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: colour("--ink"), family: "inherit", size: 12 },
+    hovermode: "x unified",
+    hoverlabel: { bgcolor: colour("--panel"), font: { color: colour("--ink") } },
+    showlegend: true,
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
+    xaxis: { type: "date", range: [found.from, found.to], gridcolor: colour("--line"), linecolor: colour("--line"), zeroline: false },
+    yaxis: { title: { text: found.unit }, rangemode: "tozero", gridcolor: colour("--line"), zerolinecolor: colour("--line") },
+  });
+
+  const table = (element, found) => {
+    const place = document.getElementById(`${element.id}-table`);
+    if (!place) return;
+    const rows = [["Time (UTC)", ...found.lines.map((line) => `${line.name} (${found.unit})`)]];
+    found.at.forEach((at, i) => rows.push([at.slice(0, 19).replace("T", " "), ...found.lines.map((line) => short(line.values[i]))]));
+    place.replaceChildren(...rows.map((cells, n) => {
+      const row = document.createElement("tr");
+      row.append(...cells.map((text) => {
+        const cell = document.createElement(n ? "td" : "th");
+        if (!n) cell.scope = "col";
+        cell.textContent = text;
+        return cell;
+      }));
+      return row;
+    }));
+  };
+
+  const draw = async (element) => {
+    const answer = await fetch(element.dataset.chart, { headers: { Accept: "application/json" } });
+    if (!answer.ok) return;
+    const found = await answer.json();
+    const traces = found.lines.map((line, i) => ({
+      x: found.at, y: line.values, name: line.name, type: "scatter", mode: found.at.length < 3 ? "lines+markers" : "lines",
+      line: { color: colour(`--series-${i + 1}`), dash: DASHES[i % DASHES.length], width: 2 }, connectgaps: false,
+    }));
+    await Plotly.react(element, traces, layout(found), { displayModeBar: false, responsive: true });
+    table(element, found);
+    element.dataset.drawn = String(found.at.length);
+  };
+
+  const drawAll = () => document.querySelectorAll("[data-chart]").forEach(draw);
+  document.addEventListener("DOMContentLoaded", drawAll);
+  document.addEventListener("refreshed", drawAll);
+  document.addEventListener("themed", () => { if (window.Plotly) drawAll(); });
+})();

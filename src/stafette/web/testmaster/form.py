@@ -1,0 +1,238 @@
+"""An experiment as a form: its main fields, each a key of the file, read from the text and put back into it.
+
+The text stays the document. A changed field changes its one value and leaves comments, order and all else as they are;
+what somebody typed that is no value of TOML goes in as a string, about which the laboratory then complains in its words.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import tomlkit
+import tomlkit.exceptions
+from tomlkit.items import Item
+
+from stafette.errors import InvalidRequest
+from stafette.lab.behaviours import BUILT_IN
+from stafette.lab.thresholds import METRICS
+
+ADD, REMOVE = "+", "-"
+"""The last part of a field's path that makes a group or factor, or takes it away."""
+TEXTS = frozenset({"name", "title", "question", "source", "design.kind", "design.order", "system.database"})
+MAIN_METRICS = ("throughput", "mean_ms", "p99_ms", "error_share")
+KINDS = ("single", "sweep", "factorial", "2k")
+
+
+@dataclass(frozen=True)
+class Field:
+    """One value of the experiment."""
+
+    path: str
+    label: str
+    value: str
+    hint: str = ""
+    choices: tuple[str, ...] = ()
+    kind: str = "text"
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """Fields that belong together."""
+
+    title: str
+    fields: list[Field] = field(default_factory=list)
+
+
+def parts(text: str) -> list[Part]:
+    """The form of a text that is valid TOML."""
+    tables = _tables(text)
+    return [
+        Part("Experiment", [
+            _field(tables, "name", "Name", "a-z, 0-9 and -"),
+            _field(tables, "seed", "Seed", "1"),
+            _field(tables, "title", "Title", "one line for people", wide=True),
+            _field(tables, "question", "Question", "what it is to answer", wide=True),
+        ]),
+        Part("Time", [
+            _field(tables, "run.warm_up", "Warm-up (s)", "5.0"),
+            _field(tables, "run.duration", "Measured (s)", "30.0"),
+            _field(tables, "run.cool_down", "Cool-down (s)", "2.0"),
+            _field(tables, "run.repetitions", "Repetitions", "3"),
+        ]),
+        Part("System", [
+            _field(tables, "system.brokers", "Brokers", "1"),
+            _field(tables, "system.workers", "Processes per broker", "1"),
+            _field(tables, "system.connections", "Database connections", "4"),
+            _field(tables, "preload.queues", "Queues", "20"),
+            _field(tables, "preload.messages", "Messages at the start", "0"),
+        ]),
+        *_groups(tables),
+        Part("Further clients", [Field(f"clients.{ADD}", "Name of a new group", "", "such as readers")]),
+        *_factors(tables),
+        Part("Thresholds", [
+            _field(tables, f"thresholds.{metric}", metric, ">= 1000" if metric == "throughput" else "< 50")
+            for metric in dict.fromkeys([*MAIN_METRICS, *_keys(tables, "thresholds")])
+            if metric in METRICS
+        ]),
+    ]  # fmt: skip
+
+
+def _groups(tables: Mapping[str, Any]) -> Iterator[Part]:
+    for name in _keys(tables, "clients"):
+        behaviour = _at(tables, f"clients.{name}.behaviour")
+        own = (str(behaviour),) if behaviour is not None and behaviour not in BUILT_IN else ()
+        fields = [
+            _field(tables, f"clients.{name}.behaviour", "Behaviour", choices=(*BUILT_IN, *own)),
+            _field(tables, f"clients.{name}.count", "Clients", "how many"),
+            _field(tables, f"clients.{name}.think_time", "Think time (s)", "0 or { exponential = 0.01 }"),
+            _field(tables, f"clients.{name}.rate", "Rate (steps/s)", "none: closed loop"),
+        ]
+        known = BUILT_IN[behaviour].Parameters.model_fields if behaviour in BUILT_IN else {}
+        if "size" in known or _at(tables, f"clients.{name}.size") is not None:
+            fields.insert(2, _field(tables, f"clients.{name}.size", "Message size (bytes)", "200"))
+        fields.append(Field(f"clients.{name}.{REMOVE}", f"Remove {name}", "", kind="check"))
+        yield Part(f"Clients: {name}", fields)
+
+
+def _factors(tables: Mapping[str, Any]) -> Iterator[Part]:
+    yield Part("Design", [
+        _field(tables, "design.kind", "Kind", choices=KINDS, default="single"),
+        Field(f"design.factors.{ADD}", "Name of a new factor", "", "such as clients"),
+    ])  # fmt: skip
+    for name in _keys(tables, "design.factors"):
+        path = f"design.factors.{name}"
+        yield Part(f"Factor: {name}", [
+            _field(tables, f"{path}.set", "Sets", "clients.alice.count"),
+            _field(tables, f"{path}.levels", "Levels", "[4, 16, 64]"),
+            Field(f"{path}.{REMOVE}", f"Remove {name}", "", kind="check"),
+        ])  # fmt: skip
+
+
+def _field(
+    tables: Mapping[str, Any], path: str, label: str, hint: str = "", *, choices: tuple[str, ...] = (),
+    default: str = "", wide: bool = False,
+) -> Field:  # fmt: skip
+    value = _at(tables, path)
+    return Field(path, label, default if value is None else _shown(value), hint, choices, "select" if choices else "text", wide)
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else tomlkit.item(value).as_string()
+
+
+def _keys(tables: Mapping[str, Any], path: str) -> list[str]:
+    found = _at(tables, path)
+    return [key for key in found if "." not in key] if isinstance(found, Mapping) else []
+
+
+def _at(tables: Any, path: str) -> Any:
+    for key in path.split("."):
+        tables = tables.get(key) if isinstance(tables, Mapping) else None
+    return tables
+
+
+def _tables(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"the text is not valid TOML, so no field of the form can change it: {error}") from error
+
+
+# Back into the text
+
+
+def changed(text: str, path: str, value: str) -> str:
+    """The text with one field changed; an empty value takes the key away."""
+    _tables(text)
+    document = tomlkit.parse(text)
+    *way, last = path.split(".")
+    if last == ADD:
+        _add(document, way, value.strip())
+    elif last == REMOVE:
+        _remove(document, way)
+    elif value.strip():
+        _table(document, way)[last] = _value(path, value.strip())
+    else:
+        _drop(document, [*way, last])
+    made = tomlkit.dumps(document)
+    _tables(made)
+    return made
+
+
+def _value(path: str, text: str) -> Item:
+    if path in TEXTS or path.startswith("thresholds.") or path.endswith(".behaviour"):
+        return tomlkit.string(text)
+    if path.endswith(".levels") and not text.startswith("["):
+        return _literal(f"[{text}]") or tomlkit.item([part.strip() for part in text.split(",")])
+    if path.endswith(".set") and not text.startswith(("[", "{")):
+        return tomlkit.string(text)
+    return _literal(text) or tomlkit.string(text)
+
+
+def _literal(text: str) -> Item | None:
+    try:
+        tomllib.loads(f"value = {text}")
+        return tomlkit.value(text)
+    except (ValueError, RecursionError, tomlkit.exceptions.TOMLKitError):
+        return None
+
+
+def _table(document: Any, way: list[str]) -> Any:
+    """The table at a path, made where it is missing."""
+    table = document
+    for place, key in enumerate(way):
+        if key not in table:
+            over = way[:place + 1] in (["clients"], ["design", "factors"])
+            table[key] = tomlkit.table(is_super_table=over)
+        table = table[key]
+        if not isinstance(table, Mapping):
+            raise InvalidRequest(f"{'.'.join(way[: place + 1])} is not a table in this text; mend it there")
+    return table
+
+
+def _drop(document: Any, way: list[str]) -> None:
+    table = document
+    for key in way[:-1]:
+        if not isinstance(table, Mapping) or key not in table:
+            return
+        table = table[key]
+    if isinstance(table, Mapping) and way[-1] in table:
+        del table[way[-1]]
+
+
+def _add(document: Any, way: list[str], name: str) -> None:
+    if not name or "." in name:
+        raise InvalidRequest("a group or factor needs a name of a-z, 0-9, _ and -")
+    if name in _table(document, way):
+        raise InvalidRequest(f"there is a {'.'.join(way)}.{name} already")
+    made = tomlkit.table()
+    if way == ["clients"]:
+        made["behaviour"] = name if name in BUILT_IN else "mix"
+        made["count"] = 1
+    else:
+        first = next(iter(_at(document, "clients") or {}), "alice")
+        made["set"] = f"clients.{first}.count"
+        made["levels"] = [1, 2]
+    made.add(tomlkit.nl())
+    _table(document, way)[name] = made
+    _settle_kind(document)
+
+
+def _remove(document: Any, way: list[str]) -> None:
+    _drop(document, way)
+    _settle_kind(document)
+
+
+def _settle_kind(document: Any) -> None:
+    """A design whose kind fits the number of its factors."""
+    number, kind = len(_at(document, "design.factors") or {}), _at(document, "design.kind") or "single"
+    if not number and kind != "single":
+        _drop(document, ["design"])
+    elif number == 1 and kind == "single":
+        _table(document, ["design"])["kind"] = "sweep"
+    elif number > 1 and kind in ("single", "sweep"):
+        _table(document, ["design"])["kind"] = "factorial"

@@ -1,0 +1,57 @@
+"""The command as a script uses it, against everything that `stafette up` starts in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.integration.processes import clean_environment
+from tests.integration.test_cli_db import COMMAND, stafette
+
+
+class CommandLine:
+    """Runs commands that talk to one broker."""
+
+    def __init__(self, data: Path, url: str) -> None:
+        self.data = data
+        self.url = url
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return clean_environment() | {"STAFETTE_URL": self.url} | more
+
+    def __call__(self, *arguments: str, code: int = 0, **environment: str) -> str:
+        """What a command prints, without anything on its standard input."""
+        done = stafette(*arguments, cwd=None, **{"STAFETTE_URL": self.url, **environment})
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        return json.loads(self(*arguments, "--json", code=code))
+
+    def piped(self, given: bytes, *arguments: bytes | str, code: int = 0) -> bytes:
+        """What a command prints when something comes through a pipe."""
+        done = subprocess.run(
+            [COMMAND, *arguments], env=self.environment(), input=given, capture_output=True, check=False
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        """A command that goes on by itself."""
+        given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen([COMMAND, *arguments], env=self.environment(), **(given | options))
+
+
+@contextmanager
+def everything_up(data: Path) -> Iterator[CommandLine]:
+    """Start it, and stop it at the end."""
+    try:
+        started = stafette("up", "--data", str(data), "--port", "0", "--no-web")
+        assert started.returncode == 0, started.stderr
+        yield CommandLine(data, started.stdout.strip())
+    finally:
+        stafette("down", "--data", str(data))

@@ -1,0 +1,508 @@
+"""`stafette shell` as people use it: at a terminal, and from a pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from stafette.broker.node import Node
+from stafette.client.aio import Client
+from tests.integration.processes import COMMAND, Brokers, broker_processes, clean_environment
+from tests.integration.terminal import CTRL_C, CTRL_D, TAB, UP, Terminal, terminal
+
+Connect = Callable[..., Awaitable[Client]]
+Shell = Callable[..., Awaitable[Terminal]]
+
+NOWHERE = "stafette://127.0.0.1:1"
+
+
+@pytest.fixture
+async def shell(broker: str, tmp_path: Path) -> AsyncIterator[Shell]:
+    """Starts shells, by name, and waits for their first prompt; the home folder is one and empty."""
+    async with AsyncExitStack() as stack:
+
+        async def start(name: str, *options: str, url: str = broker) -> Terminal:
+            arguments = ("shell", "--url", url, "--name", name, *options)
+            screen = await stack.enter_async_context(terminal(*arguments, XDG_STATE_HOME=str(tmp_path)))
+            await screen.prompts()
+            return screen
+
+        yield start
+
+
+async def script(text: str, *options: str, **environment: str) -> tuple[int, str, str]:
+    """What a script ends with, and what it prints."""
+    process = await asyncio.create_subprocess_exec(
+        COMMAND, "shell", *options,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env=clean_environment() | environment,
+    )  # fmt: skip
+    out, err = await process.communicate(text.encode())
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+# At a terminal
+
+
+async def test_a_whole_session(shell: Shell, broker: str) -> None:
+    me = await shell("alice")
+    place = broker.removeprefix("stafette://")
+    assert me.line == f"alice@{place}>"
+    await me.shows(f"alice at {broker}")  # in the toolbar
+
+    assert await me.run("create jobs") == ["queue jobs is there"]
+    [number] = await me.run("send jobs hello world priority=7")
+    assert await me.run("send jobs -- a=b") == [str(int(number) + 1)]
+    names, mine, jobs = await me.run("queues")
+    assert names.split() == ["name", "messages", "owner", "creator", "created"]
+    assert mine.split()[:4] == ["@alice", "0", "alice", "alice"]
+    assert jobs.split()[:4] == ["jobs", "2", "-", "alice"]
+    head = f"message {number}, in jobs, from alice, priority 7, 11 bytes"
+    assert await me.run("peek jobs") == [head, "hello world"]
+    assert len(await me.run("browse jobs")) == 4
+    assert await me.run("receive jobs") == [head, "hello world"]
+    assert (await me.run("receive jobs order=arrival"))[1] == "a=b"
+    assert await me.run("receive jobs") == ["no message in jobs"]
+    assert await me.run("delete jobs") == ["queue jobs is gone"]
+    assert await me.run("receive jobs") == ["error: there is no queue jobs; create it first"]
+    assert (await me.run("clients"))[1].split()[:2] == ["alice", "full"]
+    assert (await me.run("ping"))[0].endswith(" ms")
+    assert await me.run("receive jobs priority=3") == [
+        "error: receive has no option priority; known are sender, context, order, wait;"
+        " words after -- are not read as options"
+    ]
+
+    assert await me.run("disconnect") == ["disconnected"]
+    assert me.line == "not connected>"
+    assert await me.run("queues") == [
+        "error: queues is not possible now: you are not connected; type `connect` first",
+    ]
+    assert await me.run(f"connect {place} as bob") == [f"connected to {place} as bob"]
+    assert me.line == f"bob@{place}>"
+    me.type("quit\r")
+    assert await me.ends() == 0
+
+
+async def test_leases(shell: Shell, connect: Connect) -> None:
+    other = await connect("bob")
+    await other.create_queue("jobs")
+    [number] = await other.send("jobs", "work")
+    me = await shell("alice")
+
+    assert not any(row.startswith("ack ") for row in await me.run("help"))
+    assert await me.run("ack") == ["error: ack is not possible now: no lease is held; `lease` takes one"]
+    assert (await me.run("lease jobs seconds=600"))[1] == "work"
+    assert me.line.endswith("*>")
+    await me.shows(f"lease on message {number} of jobs: ")
+    assert any(row.startswith("ack ") for row in await me.run("help"))
+    assert await me.run("lease jobs") == [
+        "error: lease is not possible now: a lease is held; end it with `ack` or `nack` first"
+    ]
+    assert await me.run("extend 1000") == [f"message {number} is held for 1000 seconds from now"]
+    assert await other.peek("jobs") is None
+    assert await me.run("nack") == [f"message {number} is given back"]
+    assert not me.line.endswith("*>")
+    assert await me.run("lease") == ["no message in @alice"]
+    assert await me.run("lease sender=carol") == ["error: there is no client carol"]
+    assert "delivery 2" in (await me.run("lease jobs"))[0]
+    assert await me.run("ack") == [f"message {number} is done"]
+    assert (await other.queue("jobs")).messages == 0
+
+    [number] = await other.send("jobs", "later")
+    await me.run("lease jobs")
+    assert await me.run("nack 3600") == [f"message {number} is given back, ready in 3600 seconds"]
+    assert await me.run("receive jobs") == ["no message in jobs"]
+
+
+@pytest.mark.parametrize("leaving", [CTRL_D, "quit\r", "disconnect\r"])
+async def test_leaving_gives_back_what_is_held_and_says_so(shell: Shell, connect: Connect, leaving: str) -> None:
+    other = await connect("bob")
+    await other.create_queue("jobs")
+    [number] = await other.send("jobs", "work")
+    me = await shell("alice")
+    await me.run("lease jobs seconds=3600")
+    me.type(leaving)
+    await me.shows(f"message {number} was held and is given back to jobs")
+    if "disconnect" not in leaving:
+        assert await me.ends() == 0
+    message = await other.receive("jobs", wait=60)
+    assert message is not None
+
+
+async def test_a_lease_that_runs_out_is_told(shell: Shell, connect: Connect) -> None:
+    other = await connect("bob")
+    await other.create_queue("jobs")
+    [number] = await other.send("jobs", "work")
+    me = await shell("alice")
+    await me.run("lease jobs seconds=1")
+    await me.shows(f"lease on message {number} of jobs: ran out")
+    await me.prompts(">")
+    assert not me.line.endswith("*>")
+    rows = await me.run("ack")
+    assert rows[0].startswith(f"the lease on message {number} ran out")
+    assert rows[1] == "error: ack is not possible now: no lease is held; `lease` takes one"
+
+
+async def test_a_request_and_its_reply_between_two_shells(shell: Shell) -> None:
+    alice, bob = await shell("alice"), await shell("bob")
+    await alice.run("create questions")
+    alice.type("request questions what is it? timeout=60\r")
+    assert (await bob.run("lease questions wait=60"))[1] == "what is it?"
+    await bob.run("reply it is late")
+    assert not bob.line.endswith("*>")
+    assert (await alice.output("request questions what is it? timeout=60"))[1] == "it is late"
+    assert await bob.run("browse questions") == ["no message in questions"]
+
+    await alice.run("send @bob 'come here'")
+    assert (await bob.run("waiting"))[1].split()[:2] == ["@bob", "1"]
+    assert (await bob.run("receive"))[1] == "come here"
+    await bob.run("reply no")
+    assert (await alice.run("receive wait=60"))[1] == "no"
+    assert await alice.run("request questions anybody? timeout=0.1") == [
+        "error: nobody replied to the request in questions within 0.1 seconds"
+    ]
+
+
+async def test_ctrl_c_ends_a_wait_and_loses_nothing(
+    shell: Shell, connect: Connect, brokers: Callable[..., Awaitable[tuple[Node, str]]]
+) -> None:
+    node, url = await brokers()
+    other = await connect("bob", url)
+    await other.create_queue("jobs")
+    me = await shell("alice", url=url)
+    for command in ("receive jobs wait=3600", "lease jobs wait=3600", "peek jobs wait=3600"):
+        me.type(f"{command}\r")
+        while not len(node.parking):
+            await other.ping()
+        me.type(CTRL_C)
+        rows = await me.output(command)
+        assert rows[-1].endswith("cancelled"), rows
+        [number] = await other.send("jobs", command)
+        message = await other.receive("jobs", wait=60)  # nobody else waits for it
+        assert message is not None
+        assert message.id == number
+    assert (await me.run("ping"))[0].endswith(" ms")
+    assert await me.run("receive jobs wait=0.1") == ["no message came within 0.1 seconds in jobs"]
+
+
+async def test_ctrl_c_at_the_prompt_clears_the_line(shell: Shell) -> None:
+    me = await shell("alice")
+    me.type("delete everything")
+    await me.until(lambda: me.line.endswith("delete everything"))
+    me.type(CTRL_C)
+    await me.prompts()
+    assert len(await me.run("queues")) == 2
+
+
+async def test_a_body_of_several_lines(shell: Shell) -> None:
+    me = await shell("alice")
+    await me.run("create jobs")
+    me.type("send jobs\r")
+    await me.shows("the body, up to a line with a lone dot:")
+    for line in ("first", "  second", "."):
+        await me.until(lambda: me.line == "|")
+        me.type(f"{line}\r")
+    await me.prompts()
+    assert (await me.run("receive jobs"))[1:] == ["first", "  second"]
+    me.type("send jobs\r")
+    await me.until(lambda: me.line == "|")
+    me.type(f"never{CTRL_C}")
+    await me.shows("nothing is sent")
+    await me.prompts()
+    assert await me.run("receive jobs") == ["no message in jobs"]
+
+
+async def test_bodies_do_not_steer_the_terminal(shell: Shell, connect: Connect) -> None:
+    other = await connect("bob")
+    await other.create_queue("jobs")
+    for body in (b"\x1b[2J\x1b]0;mine\x07gone\x9b", "\x1b[2J\x1b]0;mine\x07gone", b"\xff\x1b"):
+        await other.send("jobs", body)
+    me = await shell("alice")
+    rows = await me.run("browse jobs")
+    assert rows[1] == "1b 5b 32 4a 1b 5d 30 3b 6d 69 6e 65 07 67 6f 6e 65 9b"
+    assert rows[3] == r"\x1b[2J\x1b]0;mine\x07gone"
+    assert rows[5] == "ff 1b"
+    assert b"\x1b]0;mine" not in me.raw
+
+
+async def test_tab_completes_commands_names_and_options(shell: Shell, connect: Connect) -> None:
+    other = await connect("bob-the-builder")
+    await other.create_queue("jobs-of-today")
+    me = await shell("alice")
+
+    async def completes(typed: str, line: str) -> None:
+        me.type(f"{typed}{TAB}")
+        await me.until(lambda: me.line.endswith(f"> {line}"))
+
+    await completes("se", "send")
+    await completes("jo", "send jobs-of-today")
+    await completes("rec", "send jobs-of-today receiver=")
+    await completes("bob", "send jobs-of-today receiver=bob-the-builder")
+    me.type("hi\r")
+    [number] = await me.output("send jobs-of-today receiver=bob-the-builder hi")
+    assert (await other.browse("jobs-of-today"))[0].id == int(number)
+
+    me.type(f"ac{TAB}k\r")  # no lease is held: nothing to complete
+    await me.output("ack")
+
+
+async def test_history_reaches_the_next_session(shell: Shell, tmp_path: Path) -> None:
+    me = await shell("alice")
+    await me.run("create jobs")
+    await me.run("help ping")
+    await me.run(" send jobs not to be kept")
+    await me.run("connect a:1 as b secret=abc")
+    me.type(CTRL_D)
+    await me.ends()
+    path = tmp_path / "stafette" / "shell_history"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "abc" not in path.read_text()
+
+    me = await shell("alice")
+    me.type(UP)
+    await me.until(lambda: me.line.endswith("> help ping"))
+    me.type(UP)
+    await me.until(lambda: me.line.endswith("> create jobs"))
+
+
+async def test_timing(shell: Shell) -> None:
+    me = await shell("alice")
+    assert len(await me.run("ping")) == 1
+    assert await me.run(r"\timing") == ["timing is on"]
+    for command in ("ping", "nonsense", "receive nowhere"):
+        rows = await me.run(command)
+        assert any(row.startswith("time: ") for row in rows) == (command != "nonsense"), rows
+    await me.shows("timing on, last ")
+    assert await me.run(r"\timing") == ["timing is off"]
+    assert len(await me.run("ping")) == 1
+    me.type("\\q\r")
+    assert await me.ends() == 0
+
+
+async def test_read_only_hides_what_changes_something(shell: Shell, connect: Connect, broker: str) -> None:
+    await (await connect("bob")).create_queue("jobs")
+    me = await shell("alice", "--read-only")
+    assert me.line.endswith("(read-only)>")
+    listed = {row.split()[0] for row in await me.run("help")}
+    assert {"peek", "browse", "queues"} <= listed
+    assert not {"send", "receive", "lease", "create", "delete", "request"} & listed
+    assert await me.run("send jobs hi") == ["error: send is not possible now: you are read-only here and may only look"]
+    await me.run("disconnect")
+    await me.run(f"connect {broker} as alice")  # registered as such
+    assert me.line.endswith("(read-only)>")
+
+
+async def test_a_secret_is_asked_for_and_not_shown(shell: Shell, connect: Connect, broker: str) -> None:
+    await (await connect("carol", secret="open sesame")).close()
+    me = await shell("alice")
+    await me.run("disconnect")
+    me.type(f"connect {broker} as carol\r")
+    await me.until(lambda: me.line == "secret:")
+    me.type("open sesame\r")
+    await me.prompts()
+    assert me.line.startswith("carol@")
+    assert "sesame" not in me.text
+    await me.run("disconnect")
+    await me.run("connect as carol")  # it is known by now
+    assert me.line.startswith("carol@")
+    me.type(UP)
+    await me.until(lambda: me.line.endswith("> connect as carol"))
+
+
+# When things break
+
+
+async def test_without_a_broker_there_is_a_shell_that_says_so(shell: Shell, broker: str) -> None:
+    me = await shell("alice", url=NOWHERE)
+    assert me.line == "not connected>"
+    assert "error: cannot reach a broker at 127.0.0.1:1" in me.text
+    assert "stafette up" in me.text
+    assert "Traceback" not in me.text
+    assert {row.split()[0] for row in await me.run("help")} == {"connect", "help", "\\timing", "quit"}
+    await me.run(f"connect {broker}")
+    assert me.line.startswith("alice@")
+
+
+@pytest.fixture
+async def processes(database: str, tmp_path: Path) -> AsyncIterator[Brokers]:
+    async with broker_processes(database, tmp_path / "data") as brokers:
+        yield brokers
+
+
+async def test_a_broker_that_dies_is_told_in_a_line_and_the_shell_goes_on(shell: Shell, processes: Brokers) -> None:
+    broker = await processes.start()
+    me = await shell("alice", url=broker.url)
+    await me.run("create jobs")
+    await me.run("send jobs work")
+    await me.run("lease jobs seconds=3600")
+    me.type("receive jobs wait=3600\r")
+    await me.until(lambda: any(row.endswith("wait=3600") for row in me.rows) and not me.line)
+    await broker.kill()
+    [said] = await me.output("receive jobs wait=3600")
+    assert said.startswith("error: the connection to the broker broke")
+    assert said.endswith("; the next command tries again")
+    assert me.line.endswith("(no broker)*>")
+    assert await me.run("queues") == [
+        f"error: no broker can be reached at 127.0.0.1:{broker.port}; `disconnect` to go elsewhere"
+    ]
+
+    await processes.start("--port", str(broker.port))
+    assert len(await me.run("queues")) == 3
+    assert me.line == f"alice@127.0.0.1:{broker.port}*>"
+    assert (await me.run("ack"))[0].endswith(" is done")  # the lease outlived the broker
+
+
+async def test_leaving_when_the_broker_is_gone(shell: Shell, processes: Brokers) -> None:
+    broker = await processes.start()
+    me = await shell("alice", url=broker.url)
+    await me.run("create jobs")
+    await me.run("send jobs work")
+    await me.run("lease jobs seconds=3600")
+    await broker.kill()
+    [said] = await me.run("ping")
+    assert said.startswith(f"error: cannot reach a broker at 127.0.0.1:{broker.port}")
+    given_back, disconnected = await me.run("disconnect")
+    assert given_back.endswith("could not be given back; it returns to jobs when its lease runs out")
+    assert disconnected == "disconnected"
+    assert me.line == "not connected>"
+    me.type(CTRL_D)
+    assert await me.ends() == 0
+
+
+async def test_debug_shows_the_traceback(shell: Shell) -> None:
+    plain, debugging = await shell("alice"), await shell("bob", "--debug")
+    assert await plain.run("receive nowhere") == ["error: there is no queue nowhere; create it first"]
+    rows = await debugging.run("receive nowhere")
+    assert any("Traceback" in row for row in rows)
+    assert rows[-1] == "error: there is no queue nowhere; create it first"
+
+
+# From a pipe
+
+
+async def test_a_script(broker: str) -> None:
+    text = r"""
+        # a comment
+        create jobs
+        send jobs hello world
+        send jobs priority=9
+the first
+  the second
+.
+        lease jobs
+        ack
+        receive jobs
+        queues
+    """
+    code, out, err = await script(text, "--url", broker, "--name", "alice")
+    assert (code, err) == (0, "")
+    assert re.match(r"\d+\n\d+\nthe first\n  the second\nhello world\nname\tmessages\towner\tcreator\tcreated\n", out)
+
+
+async def test_a_script_may_connect_by_itself(broker: str) -> None:
+    code, out, err = await script(f"connect {broker} as alice\ncreate jobs\nsend jobs x\n", "--url", NOWHERE)
+    assert (code, out.rstrip().isdigit(), err) == (0, True, "")
+
+
+async def test_a_script_gives_back_what_it_holds(broker: str, connect: Connect) -> None:
+    other = await connect("bob")
+    await other.create_queue("jobs")
+    [number] = await other.send("jobs", "work")
+    code, out, err = await script("lease jobs seconds=3600\n", "--url", broker)
+    assert (code, out, err) == (0, "work\n", f"message {number} was held and is given back to jobs\n")
+    assert await other.peek("jobs") is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "says"),
+    [
+        ("nonsense", 2, "there is no command nonsense"),
+        ("ack", 2, "no lease is held"),
+        ("send", 2, "send is written: send QUEUE"),
+        ("connect a b c", 2, "you are connected"),
+        ("queues pryority=1", 2, "queues has no option pryority"),
+        ("send jobs don't", 2, "a quotation mark is not closed"),
+        ("send jobs\nno end", 2, "the body does not end"),
+        ("send jobs x priority=99", 1, "priority 99"),
+        ("create jobs", 1, "there is a queue jobs already"),
+        ("receive nowhere", 4, "there is no queue nowhere"),
+        ("receive jobs", 4, "no message in jobs"),
+        ("receive jobs wait=0.1", 5, "no message came within 0.1 seconds"),
+        ("request jobs x timeout=0.1", 5, "nobody replied"),
+    ],
+)
+async def test_a_script_ends_at_the_first_error_with_its_code(broker: str, line: str, code: int, says: str) -> None:
+    found, out, err = await script(f"create jobs\n{line}\nping\n", "--url", broker)
+    assert (found, out) == (code, "")
+    assert err.startswith("stafette: line 2: ")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+async def test_a_script_without_a_broker() -> None:
+    code, out, err = await script("queues\n", "--url", NOWHERE)
+    assert (code, out) == (3, "")
+    assert "cannot reach a broker" in err
+    assert err.count("\n") == 1
+
+
+async def test_a_script_keeps_going_when_told_to(broker: str) -> None:
+    code, out, err = await script("receive nowhere\ncreate jobs\nsend jobs x\n", "--url", broker, "--keep-going")
+    assert (code, out.rstrip().isdigit()) == (4, True)
+    assert err == "stafette: line 1: there is no queue nowhere; create it first\n"
+
+
+async def test_a_script_with_debug(broker: str) -> None:
+    code, _, err = await script("receive nowhere\n", "--url", broker, "--debug")
+    assert code == 4
+    assert "Traceback" in err
+
+
+async def test_ctrl_c_ends_a_script_that_waits(
+    brokers: Callable[..., Awaitable[tuple[Node, str]]], connect: Connect
+) -> None:
+    node, url = await brokers()
+    other = await connect("bob", url)
+    await other.create_queue("jobs")
+    process = await asyncio.create_subprocess_exec(
+        COMMAND, "shell", "--url", url,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env=clean_environment(),
+    )  # fmt: skip
+    assert process.stdin is not None
+    process.stdin.write(b"receive jobs wait=3600\nping\n")
+    while not len(node.parking):
+        await other.ping()
+    process.send_signal(signal.SIGINT)
+    out, err = await process.communicate()
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+async def test_a_reader_that_leaves_ends_a_script_quietly(broker: str, connect: Connect) -> None:
+    other = await connect("bob")
+    await other.create_queue("jobs")
+    await other.send("jobs", "work")
+    process = await asyncio.create_subprocess_shell(
+        f"printf 'receive jobs\\nping\\n' | {{ {COMMAND} shell --url {broker}; echo $? >&2; }} | true",
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env=clean_environment(),
+    )  # fmt: skip
+    _, err = await process.communicate()
+    assert err == b"1\n"
+    assert await other.peek("jobs") is not None  # nobody has seen it
+
+
+async def test_bytes_come_through_a_pipe_as_they_are(broker: str, connect: Connect) -> None:
+    other = await connect("bob")
+    await other.create_queue("jobs")
+    await other.send("jobs", "\x1b[2J")
+    _, out, _ = await script("receive jobs\n", "--url", broker)
+    assert out == "\x1b[2J\n"

@@ -1,0 +1,60 @@
+"""A web process over the shared database, and a client of its API."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from stafette.broker.node import Node
+from stafette.database.console import Console
+from stafette.database.store import Store
+from stafette.web.operators import new_secret
+
+
+@dataclass(frozen=True)
+class Web:
+    """A running web process."""
+
+    url: str
+    admin: str
+    viewer: str
+    data: Path
+
+    def api(self, secret: str | None = None) -> httpx.AsyncClient:
+        """A client of the API, an administrator's unless another secret is given ("" for none)."""
+        chosen = self.admin if secret is None else secret
+        headers = {"Authorization": f"Bearer {chosen}"} if chosen else {}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60)
+
+
+@contextlib.asynccontextmanager
+async def web_process(database: str, data: Path, broker: str) -> AsyncIterator[str]:
+    """Run `stafette web` until the end; yields its address."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "stafette", "web", "--database", database, "--data", str(data), "--port", "0",
+        "--broker", broker, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        yield (await process.stdout.readline()).decode().strip()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+
+
+@pytest.fixture
+async def web(database: str, brokers: Callable[..., Awaitable[tuple[Node, str]]], tmp_path: Path) -> AsyncIterator[Web]:
+    """The console of an empty database with one broker."""
+    _, broker = await brokers()
+    async with await Store.open(database) as store:
+        admin, viewer = await new_secret(Console(store), "admin"), await new_secret(Console(store), "viewer")
+    async with web_process(database, tmp_path / "data", broker) as url:
+        yield Web(url, admin, viewer, tmp_path / "data")

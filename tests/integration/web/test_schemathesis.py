@@ -1,0 +1,59 @@
+"""Whatever the API's description allows, and what it does not, is answered as described and never with a 5xx."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
+
+from stafette.web.api.answers import operations
+from stafette.web.app import make_app
+from stafette.web.site import WebSettings
+from tests.whole_system import System, whole_system
+
+EXAMPLES = 25
+LEFT_OUT = ("drain",)
+"""Ending the one broker would make all others fail."""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """Everything, as one command starts it."""
+    with whole_system(tmp_path_factory.mktemp("schemathesis") / "data") as found:
+        yield found
+
+
+def described_operations() -> list[str]:
+    """The operations of the API, by method and path."""
+    nowhere = Path("/nonexistent")
+    described = make_app(WebSettings(database="", data=nowhere, runs=nowhere, experiments=nowhere)).openapi()
+    return [f"{method} {path}" for path, method, _ in operations(described) if not path.endswith(LEFT_OUT)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", described_operations())
+def test_no_server_error(running: System, operation: str) -> None:
+    method, path = operation.split(" ")
+    headers = {"Authorization": f"Bearer {running.secret}"}
+    description = httpx.get(f"{running.web}/api/openapi.json").json()
+    schema = schemathesis.openapi.from_dict(description)
+    schema.config.update(base_url=running.web)
+
+    tested = next(found.ok() for found in schema.include(method=method, path=path).get_all_operations())
+
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @given(case=tested.as_strategy())
+    def everything(case: schemathesis.Case) -> None:
+        response = case.call(headers=headers)
+        case.validate_response(
+            response, checks=[not_a_server_error, status_code_conformance, response_schema_conformance]
+        )
+
+    everything()
+    assert running.command("status").returncode == 0

@@ -1,0 +1,89 @@
+"""Messages are somebody else's text: a terminal shows them and does not obey them."""
+
+from __future__ import annotations
+
+import stat
+import unicodedata
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stafette.cli.shell.history import history_file, is_kept, open_history
+from stafette.cli.shell.show import body, harmless, head
+from stafette.model import Message
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        (b"hello", "hello"),
+        ("grüße ✓ 漢字".encode(), "grüße ✓ 漢字"),
+        (b"two\n\tlines", "two\n\tlines"),
+        (b"\x1b[2Jgone", r"\x1b[2Jgone"),
+        (b"a\rb\x07\x7f", r"a\rb\x07\x7f"),
+        ("\x9b2J".encode(), r"\x9b2J"),
+        ("a\u202eb".encode(), r"a\u202eb"),
+        (b"\xff\x00\x01", "ff 00 01"),
+        (bytes([0xFF] * 33), " ".join(["ff"] * 32) + "\nff"),
+        (b"", ""),
+    ],
+)
+def test_bodies(content: bytes, shown: str) -> None:
+    assert body(content) == shown
+
+
+@given(st.binary())
+def test_no_body_steers_the_terminal(content: bytes) -> None:
+    assert not [one for one in body(content) if unicodedata.category(one) == "Cc" and one not in "\n\t"]
+
+
+def test_the_head_is_one_line() -> None:
+    message = Message(
+        7, "jobs", "bob", "alice", 12, 9, datetime.now(UTC), 2, {"trick": "\n\x1b[1m"}, b"\xff"
+    )  # fmt: skip
+    assert head(message) == (
+        r"message 7, in jobs, from bob, to alice, priority 9, context 12, delivery 2, 1 bytes, in hex, trick=\n\x1b[1m"
+    )
+
+
+def test_surrogates_do_not_stop_the_printing() -> None:
+    assert harmless("\ud800") == r"\ud800"
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("send jobs hello", True),
+        (" send jobs hello", False),
+        ("", False),
+        ("connect a:1 as b secret=abc", False),
+        ("connect a:1 as b 'secret=abc'", False),
+        ("send jobs the secret is out", True),
+    ],
+)
+def test_what_history_keeps(line: str, kept: bool, tmp_path: Path) -> None:
+    assert is_kept(line) == kept
+    path = tmp_path / "new" / "history"
+    open_history(path).append_string(line)
+    assert (line in path.read_text().splitlines() or f"+{line}" in path.read_text().splitlines()) == kept
+
+
+def test_the_history_is_its_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path = history_file()
+    assert path == tmp_path / "stafette" / "shell_history"
+    path.parent.mkdir()
+    path.write_text("")
+    path.chmod(0o644)
+    open_history(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_without_a_place_for_it_history_is_for_this_time_only(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    history = open_history(tmp_path / "file" / "history")
+    history.append_string("queues")
+    assert history.get_strings() == ["queues"]
