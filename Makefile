@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format bench lab-smoke lock clean
+.PHONY: help setup demo test test-fast check format bench lab-smoke screenshots lock clean
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ bench: $(READY) ## measure, on this machine, as ratios within one run
 
 lab-smoke: $(READY) ## run one quick experiment of each kind and check all counts
 	@$(BIN)/python -m bench.lab_smoke
+
+screenshots: $(READY) ## look at the main pages with Chromium, light and dark, and keep what was seen in docs/images
+	@$(BIN)/python -m tests.browser.screenshots
 
 lock: | $(BIN)/uv ## choose the newest versions that fit pyproject.toml and write them down with hashes
 	@$(BIN)/uv pip compile --quiet --universal --all-extras --generate-hashes --no-emit-index-url --no-header \

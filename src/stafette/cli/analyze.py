@@ -186,7 +186,12 @@ def _verdicts(facts: Mapping[str, Any]) -> list[str]:
         if run["state"] != "done" or run["valid"] is False
     ]
     good = sum(run["valid"] is True and run["state"] == "done" for run in runs)
-    runs_valid = f"{good} of {len(runs)} {'run' if len(runs) == 1 else 'runs'} valid"
+    noun = "run" if len(runs) == 1 else "runs"
+    runs_valid = (
+        f"{len(runs)} {noun} without a verdict"
+        if all(run["valid"] is None for run in runs)
+        else f"{good} of {len(runs)} {noun} valid"
+    )
     lines.append(f"{runs_valid}, {facts['rows']:,} rows, {facts['rejected']:,} rejected")
     return lines + list(facts["notes"])
 

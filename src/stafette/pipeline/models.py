@@ -146,19 +146,15 @@ def _scalability(experiment: str, found: Sequence[Measured], level: float) -> li
     kept = [(clients, throughput) for clients, throughput in pairs if clients and throughput]
     loads = sorted({clients for clients, _ in kept})
     law = scalability.fit_scalability([float(clients) for clients, _ in kept], [each for _, each in kept], level)
-    return [
-        _row(
-            experiment,
-            "usl",
-            load,
-            "throughput",
-            float(np.mean([each for at, each in kept if at == load])),
-            law.at(load),
-        )
-        for load in loads
-    ]
+    rows = []
+    for load in loads:
+        measured, expected = float(np.mean([each for at, each in kept if at == load])), law.around(load)
+        row = _row(experiment, "usl", load, "throughput", measured, expected.value)
+        rows.append(row | {"low": expected.low, "high": expected.high})
+    return rows
 
 
 def _row(experiment: str, model: str, x: int, metric: str, measured: float, predicted: float) -> dict[str, Any]:
+    """Only a fitted model has an interval; the others say what follows from the demands."""
     named = {"experiment": experiment, "model": model, "x": float(x), "metric": metric}
     return named | {"measured": measured, "predicted": predicted, "low": None, "high": None}

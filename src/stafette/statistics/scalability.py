@@ -35,11 +35,28 @@ class Scalability(msgspec.Struct, frozen=True):
     r_squared: float
     residuals: tuple[float, ...]
     notes: tuple[str, ...]
+    spread: tuple[tuple[float, ...], ...] | None = None
+    """The covariance of the three, times the square of Student's quantile: what a band around the curve needs."""
 
     def at(self, load: float) -> float:
         """The throughput that the law expects with so many clients, workers or machines."""
-        parameters = self.throughput_of_one.value, self.contention.value, self.coherence.value
-        return float(_law(np.array([load], dtype=np.float64), np.array(parameters))[0])
+        return float(_law(np.array([load], dtype=np.float64), self._parameters)[0])
+
+    def around(self, load: float) -> Estimate:
+        """The same with the interval of the mean throughput there, by the slope of the law in its parameters."""
+        expected = self.at(load)
+        if self.spread is None:
+            return Estimate(expected)
+        of_one, contention, coherence = self._parameters
+        below = 1 + contention * (load - 1) + coherence * load * (load - 1)
+        steep = -of_one * load * (load - 1) / below**2
+        slope = np.array([load / below, steep, steep * load])
+        half_width = math.sqrt(max(float(slope @ np.array(self.spread) @ slope), 0.0))
+        return Estimate(expected, max(expected - half_width, 0.0), expected + half_width)
+
+    @property
+    def _parameters(self) -> NDArray[np.float64]:
+        return np.array([self.throughput_of_one.value, self.contention.value, self.coherence.value])
 
     @property
     def peak(self) -> float | None:
@@ -73,17 +90,20 @@ def fit_scalability(loads: Values, throughputs: Values, level: float = LEVEL) ->
     values = np.where(found.x < NEGLIGIBLE, 0.0, found.x)
     residuals = measured - unit * _law(load, values)
     freedom = len(load) - 3
-    errors = _errors(found.jac, float(2 * found.cost), freedom) if freedom else None
-    quantile = student_quantile(level, max(freedom, 1))
     scale = np.array([unit, 1.0, 1.0])
+    spread = None
+    if freedom:
+        covariance = _covariance(found.jac, float(2 * found.cost), freedom)
+        spread = student_quantile(level, freedom) ** 2 * covariance * np.outer(scale, scale)
     of_one, contention, coherence = (
-        _estimate(float(value * by), None if errors is None else float(quantile * errors[index] * by), most)
-        for index, (value, by, most) in enumerate(zip(values, scale, (math.inf, 1.0, math.inf), strict=True))
+        _estimate(float(value), None if spread is None else math.sqrt(spread[index, index]), most)
+        for index, (value, most) in enumerate(zip(values * scale, (math.inf, 1.0, math.inf), strict=True))
     )
     centred = measured - measured.mean()
     variation = float(centred @ centred)
     explained = 1 - float(residuals @ residuals) / variation if variation > 0 else 1.0
-    return Scalability(of_one, contention, coherence, explained, tuple(residuals.tolist()), _notes(values, load))
+    kept = None if spread is None else tuple(tuple(row) for row in spread.tolist())
+    return Scalability(of_one, contention, coherence, explained, tuple(residuals.tolist()), _notes(values, load), kept)
 
 
 def _law(load: NDArray[np.float64], parameters: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -103,13 +123,13 @@ def _start(load: NDArray[np.float64], measured: NDArray[np.float64]) -> NDArray[
     return np.array([1 / inverse, min(max(contention / inverse, 1e-4), 0.99), max(coherence / inverse, 1e-7)])
 
 
-def _errors(jacobian: NDArray[np.float64], squares: float, freedom: int) -> NDArray[np.float64]:
-    """Standard errors from the slope of the law at the solution."""
+def _covariance(jacobian: NDArray[np.float64], squares: float, freedom: int) -> NDArray[np.float64]:
+    """Of the parameters, from the slope of the law at the solution."""
     scale = np.linalg.norm(jacobian, axis=0)
     scale[scale == 0] = 1.0
     inverse = np.linalg.pinv(jacobian / scale)
-    spread: NDArray[np.float64] = np.linalg.norm(inverse, axis=1) / scale
-    return spread * math.sqrt(squares / freedom)
+    spread: NDArray[np.float64] = inverse @ inverse.T / np.outer(scale, scale) * (squares / freedom)
+    return spread
 
 
 def _estimate(value: float, half_width: float | None, most: float) -> Estimate:

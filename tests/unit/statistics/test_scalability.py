@@ -91,3 +91,20 @@ def test_curves_that_are_refused() -> None:
         fit_scalability([1, 2, 3], [1, 2, float("inf")])
     with pytest.raises(InvalidRequest, match="3 loads and 2 throughputs"):
         fit_scalability([1, 2, 3], [1, 2])
+
+
+@pytest.mark.parametrize("load", [4.0, 40.0])
+def test_the_band_around_the_curve_covers_it(load: float) -> None:
+    chance = np.random.default_rng(11)
+    expected = 100 * load / (1 + 0.1 * (load - 1) + 0.001 * load * (load - 1))
+    inside, trials = 0, 200
+    for _ in range(trials):
+        band = fit_scalability(LOADS, law(100, 0.1, 0.001) + chance.normal(0, 10, len(LOADS))).around(load)
+        assert band.low is not None
+        assert band.high is not None
+        inside += band.low <= expected <= band.high
+    assert 0.9 <= inside / trials <= 0.99
+
+
+def test_three_loads_leave_no_run_to_spare_for_a_band() -> None:
+    assert fit_scalability(LOADS[:3], law(100, 0.1, 0.001)[:3]).around(2).low is None
