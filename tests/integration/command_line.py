@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.integration.processes import clean_environment
+from tests.integration.processes import PATIENCE_SECONDS, clean_environment
 from tests.integration.test_cli_db import COMMAND, stafette
 
 
@@ -44,6 +45,26 @@ class CommandLine:
         """A command that goes on by itself."""
         given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen([COMMAND, *arguments], env=self.environment(), **(given | options))
+
+
+def line_of(process: subprocess.Popen[bytes]) -> bytes:
+    """The next line that a command prints; one that prints none fails the test instead of holding it up."""
+    assert process.stdout is not None
+    ready, _, _ = select.select([process.stdout], [], [], PATIENCE_SECONDS)
+    if not ready:
+        process.kill()
+    assert ready, "the command prints nothing"
+    return process.stdout.readline()
+
+
+def outcome(process: subprocess.Popen[bytes]) -> tuple[int, bytes, bytes]:
+    """Wait for the end of a command: its exit code, and the rest of what it printed and said."""
+    try:
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return process.returncode, out, err
 
 
 @contextmanager

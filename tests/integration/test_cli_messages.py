@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import stafette
-from tests.integration.command_line import CommandLine, everything_up
+from tests.integration.command_line import CommandLine, everything_up, line_of, outcome
 from tests.integration.test_cli_db import COMMAND, assert_one_sentence
 from tests.integration.test_cli_db import stafette as command
 
@@ -108,13 +108,11 @@ def test_each_line_is_a_message(cli: CommandLine, queue: str) -> None:
 def test_lines_are_sent_while_more_may_come(cli: CommandLine, queue: str) -> None:
     with cli.start("send", queue, "--lines", stdin=subprocess.PIPE) as sending:
         assert sending.stdin is not None
-        assert sending.stdout is not None
         sending.stdin.write(b"first\nhalf")
         sending.stdin.flush()
-        assert sending.stdout.readline().strip().isdigit()
+        assert line_of(sending).strip().isdigit()
         assert cli("receive", queue) == "first\n"
-        sending.stdin.close()
-        assert sending.wait() == 0
+        assert outcome(sending)[0] == 0  # which closes its standard input
     assert cli("receive", queue) == "half\n"
 
 
@@ -154,8 +152,8 @@ def test_an_interrupt_waits_for_what_has_been_taken(cli: CommandLine, queue: str
         assert reading.stdout is not None
         first = reading.stdout.read(1)  # it prints, and the pipe cannot hold it all
         reading.send_signal(signal.SIGINT)
-        rest, said = reading.communicate()
-    assert (reading.returncode, said) == (130, b"")
+        code, rest, said = outcome(reading)
+    assert (code, said) == (130, b"")
     left = cli.json("queue", "info", queue)["messages"]
     assert (first + rest).count(b"\n") + left == 100
 
@@ -194,18 +192,15 @@ def test_output_that_cannot_be_written(cli: CommandLine, queue: str) -> None:
 def test_following_until_interrupted(cli: CommandLine, queue: str) -> None:
     for lease in ([], ["--lease"]):
         following = cli.start("receive", queue, "--follow", *lease)
-        assert following.stdout is not None
         for body in ("one", "two"):
             cli("send", queue, body)
-            assert following.stdout.readline().decode() == f"{body}\n"
+            assert line_of(following).decode() == f"{body}\n"
         following.send_signal(signal.SIGINT)
-        out, err = following.communicate()
-        assert (following.returncode, out, err) == (130, b"", b"")
+        assert outcome(following) == (130, b"", b"")
     cli("receive", queue, code=4)
     with cli.start("receive", queue, "--follow", "--count", "2") as counting:
         cli.piped(b"a\nb\nc\n", "send", queue, "--lines")
-        assert counting.communicate()[0] == b"a\nb\n"
-        assert counting.returncode == 0
+        assert outcome(counting) == (0, b"a\nb\n", b"")
 
 
 def test_request_and_reply(cli: CommandLine, queue: str) -> None:
@@ -214,14 +209,14 @@ def test_request_and_reply(cli: CommandLine, queue: str) -> None:
         assert cli.piped(EVERY_BYTE, "request", queue, "-n") == EVERY_BYTE.upper()
         assert cli.json("request", queue, "eur", "--timeout", "30")["body"] == "EUR"
         replying.send_signal(signal.SIGINT)
-        out, err = replying.communicate()
-    assert (replying.returncode, len(out.split()), err) == (130, 3, b"")
+        code, out, err = outcome(replying)
+    assert (code, len(out.split()), err) == (130, 3, b"")
 
     assert_one_sentence(command("request", queue, "x", "--timeout", "0.1", "--url", cli.url), 5, "nobody replied")
     with cli.start("request", queue, "?") as asking:
         answered = cli.json("reply", queue, "42", "--wait", "30")
         assert answered["request"]["body"] == "?"
-        assert asking.communicate()[0] == b"42\n"
+        assert outcome(asking) == (0, b"42\n", b"")
     cli("reply", queue, "x", code=4)
     cli("reply", queue, "x", "--wait", "0.05", code=5)
 
@@ -236,14 +231,13 @@ def test_a_request_that_a_command_fails_at_is_back_in_the_queue(cli: CommandLine
 def test_a_command_that_leaves_its_input_unread_still_answers(cli: CommandLine, queue: str) -> None:
     with cli.start("reply", queue, "--exec", "echo done", "--wait", "30") as replying:
         assert cli.piped(b"x" * 500_000, "request", queue) == b"done\n\n"
-        replying.communicate()
-    assert replying.returncode == 0
+        assert outcome(replying)[0] == 0
 
 
 def test_terminals_with_the_default_name_do_not_collide(cli: CommandLine, queue: str) -> None:
     waiting = [cli.start("receive", queue, "--wait", "60") for _ in range(3)]
     cli.piped(b"a\nb\nc\n", "send", queue, "--lines")
-    assert sorted(each.communicate()[0] for each in waiting) == [b"a\n", b"b\n", b"c\n"]
+    assert sorted(outcome(each) for each in waiting) == [(0, body, b"") for body in (b"a\n", b"b\n", b"c\n")]
     with stafette.connect(cli.url, name="alice"):
         taken = command("send", queue, "x", "--name", "alice", STAFETTE_URL=cli.url)
         assert_one_sentence(taken, 1, "alice")  # a name that was chosen is not changed

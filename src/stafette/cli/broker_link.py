@@ -36,13 +36,18 @@ class Target(NamedTuple):
 def target(url: str | None, name: str | None, secret: str | None, data: Path | None) -> Target:
     """What the options, else the settings, say."""
     chosen = settings.load(url=url, name=name, secret=secret, data=data)
+    return Target(address(url, data), [chosen.name] if chosen.name else default_names(), chosen.secret)
+
+
+def address(url: str | None, data: Path | None) -> str:
+    """The brokers that the options, else the settings, name."""
     if url is None and data is not None:  # a --data that was typed is nearer than a URL in the environment
-        found = running_broker(data)
+        found = running("broker", data)
         if found is None:
             raise Unavailable(f"no broker runs with the data folder {data}; start one with `stafette up --data {data}`")
-    else:
-        found = chosen.url or running_broker(chosen.data) or DEFAULT_URL
-    return Target(found, [chosen.name] if chosen.name else default_names(), chosen.secret)
+        return found
+    chosen = settings.load(url=url, data=data)
+    return chosen.url or running("broker", chosen.data) or DEFAULT_URL
 
 
 def connect(
@@ -71,12 +76,12 @@ def explained() -> Iterator[None]:
         raise Unavailable(f"{error}; start one with `stafette up`, or name another with --url") from error
 
 
-def running_broker(data: Path) -> str | None:
-    """Where the broker with this data folder serves, if one runs."""
+def running(kind: str, data: Path) -> str | None:
+    """Where the broker, or the web console, with this data folder serves, if it runs."""
     from stafette.broker.control import ask_all
 
     try:
-        answers = ask_all(data, "status")
+        answers = ask_all(data, "status", kind)
     except (StafetteError, OSError):
         return None
     return next((str(answer["url"]) for answer in answers if isinstance(answer, dict)), None)

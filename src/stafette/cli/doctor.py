@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from stafette import settings
+from stafette.cli.broker_link import running
 from stafette.cli.exits import ERROR
 from stafette.cli.output import Json, show_json, show_table
 from stafette.cli.progress import Progress
-from stafette.cli.up import url_of
 from stafette.database import connect as database
 from stafette.database import schema
 from stafette.database.embedded import LOOPBACK, EmbeddedPostgres
@@ -211,7 +211,7 @@ def _java() -> list[Finding]:
 
 
 def _ports(data: Path) -> list[Finding]:
-    return [_port(kind, port, flag, url_of(kind, data)) for kind, (port, flag) in PORTS.items()]
+    return [_port(kind, port, flag, running(kind, data)) for kind, (port, flag) in PORTS.items()]
 
 
 def _port(kind: str, port: int, flag: str, ours: str | None) -> Finding:

@@ -13,13 +13,14 @@ import typer
 from stafette import settings
 from stafette.broker.control import ask_all
 from stafette.cli import web
+from stafette.cli.broker_link import running
 from stafette.cli.db import Data
 from stafette.cli.exits import CANNOT_CONNECT
 from stafette.cli.output import Json, say, show_record
 from stafette.database import schema
 from stafette.database.connect import shown
 from stafette.database.embedded import EmbeddedPostgres
-from stafette.errors import InvalidRequest, StafetteError, Unavailable
+from stafette.errors import InvalidRequest, Unavailable
 
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Of the broker; 0 takes any free port.")]
 WebPort = Annotated[
@@ -46,7 +47,7 @@ def up(
     server = EmbeddedPostgres(chosen.data)
     server.start()
     asyncio.run(schema.migrate(server.url))
-    url = url_of("broker", chosen.data) or _start("broker", chosen.data, "--port", port)
+    url = running("broker", chosen.data) or _start("broker", chosen.data, "--port", port)
     print(url)
     say(f"broker    {url}")
     if not no_web:
@@ -68,7 +69,7 @@ def _web(data: Path, database: str, port: int) -> None:
     secret = asyncio.run(web.with_console(database, first_secret))
     if secret is not None:  # whatever happens next, it cannot be shown again
         say(web.told_once(secret))
-    say(f"web       {url_of('web', data) or _start('web', data, '--web-port', port)}")
+    say(f"web       {running('web', data) or _start('web', data, '--web-port', port)}")
 
 
 def down(data: Data = None) -> None:
@@ -96,24 +97,14 @@ def status(data: Data = None, as_json: Json = False) -> None:
     folder = settings.load(data=data).data
     server = EmbeddedPostgres(folder)
     found = {
-        "broker": url_of("broker", folder),
-        "web": url_of("web", folder),
+        "broker": running("broker", folder),
+        "web": running("web", folder),
         "database": server.url if server.running else None,
         "data": str(folder.resolve()),
     }
     show_record(found, as_json=as_json)
     if found["broker"] is None or found["database"] is None:
         raise typer.Exit(CANNOT_CONNECT)
-
-
-def url_of(kind: str, data: Path) -> str | None:
-    """Where the broker, or the web console, with this data folder serves, if it runs."""
-    try:
-        answers = ask_all(data, "status", kind)
-    except StafetteError:
-        return None
-    urls = [str(answer["url"]) for answer in answers if isinstance(answer, dict)]
-    return urls[0] if urls else None
 
 
 def _start(kind: str, data: Path, flag: str, port: int) -> str:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from stafette import settings
-from stafette.cli.broker_link import DEFAULT_URL, default_names, running_broker
+from stafette.cli.broker_link import address, default_names
 from stafette.cli.shell.commands import Talk
 from stafette.client import aio
 from stafette.client.aio import Client
@@ -21,13 +21,15 @@ async def connect_to(talk: Talk, url: str | None = None, name: str | None = None
     """Connect; what is not said is as it was last, or else as the shell was called."""
     state, start = talk.state, talk.state.start
     chosen = settings.load(url=start.url, name=start.name, secret=start.secret, data=start.data)
-    # As in all commands, a --data on the command line is nearer than a url in the environment.
-    target = url or state.url or start.url or (None if start.data else chosen.url)
-    target = target or await asyncio.to_thread(running_broker, chosen.data) or chosen.url or DEFAULT_URL
-    named = name or chosen.name
+    target: str = url or state.url or await asyncio.to_thread(address, start.url, start.data)
     wanted = mode or start.mode
-    names = [named] if named else [*([state.name] if state.name else []), *default_names()]
-    client = await _first_free(talk, target, names, wanted, chosen.secret)
+    named = name or state.name or chosen.name
+    # A name that was chosen for us may be taken by now; one that somebody chose is meant.
+    free_choice = name is None and chosen.name is None
+    names = [*([named] if named else []), *(default_names() if free_choice else [])]
+    if chosen.secret and chosen.name:
+        state.secrets.setdefault(chosen.name, chosen.secret)
+    client = await _first_free(talk, target, names, wanted, None if chosen.name else chosen.secret)
     try:
         # Who was registered as read-only remains so, whatever it asks for.
         registered = (await client.client(client.name)).mode
@@ -49,7 +51,7 @@ async def _first_free(talk: Talk, url: str, names: Iterable[str], mode: Mode, se
 
 
 async def _let_in(talk: Talk, url: str, name: str, mode: Mode, secret: str | None) -> Client:
-    """Connect under a name; whoever forgot its secret is asked for it, once."""
+    """Connect under a name; whoever forgot its secret is asked for it, once. Nobody is given another's secret."""
     known = talk.state.secrets.get(name, secret)
     try:
         return await aio.connect(url, name=name, mode=mode, secret=known, timeout=REQUEST_SECONDS)

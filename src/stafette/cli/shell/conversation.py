@@ -45,6 +45,7 @@ class Conversation:
         self._person = person
         self._to_connect = connect_when_needed
         self._asking = 0.0
+        self._timed = False
 
     @property
     def client(self) -> Client:
@@ -69,6 +70,7 @@ class Conversation:
 
     async def do(self, text: str) -> None:
         """Do what a line says; raises what went wrong, as an error of ours."""
+        self._timed = False
         drop_if_over(self.state)
         line = parse(text)
         if line is None:
@@ -78,7 +80,7 @@ class Conversation:
             self._to_connect = False
             if Need.CONNECTED in command.needs:
                 await connect_to(self)
-        timed = self.state.timing
+        self._timed = self.state.timing
         began, self._asking = time.perf_counter(), 0.0
         try:
             if self.state.away and Need.CONNECTED in command.needs and command.name != "disconnect":
@@ -91,8 +93,11 @@ class Conversation:
             raise Unavailable(f"{error}; the next command tries again") from error
         finally:
             self.state.took = time.perf_counter() - began - self._asking
-            if timed and self.state.timing:
-                show.aside(f"time: {self.state.took * 1000:.1f} ms")
+
+    def tell_time(self) -> None:
+        """How long the last command took, if that is wanted: for after its result, or its error."""
+        if self._timed and self.state.timing and self.state.took is not None:
+            show.aside(f"time: {self.state.took * 1000:.1f} ms")
 
     async def _reachable(self) -> bool:
         """Whether there is a broker: Unavailable may be the database alone, or another broker serves us already."""

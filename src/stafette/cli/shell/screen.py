@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import traceback
 from collections.abc import AsyncGenerator, Coroutine, Iterable
 from typing import Any
@@ -12,6 +13,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import DummyHistory
+from prompt_toolkit.output import create_output
 
 from stafette.cli.broker_link import explained
 from stafette.cli.shell import show
@@ -41,7 +43,10 @@ class Screen:
         self._debug = debug
         self._talk = Conversation(state, self)
         self._doing: asyncio.Task[None] | None = None
+        # A result may go into a file while the conversation stays on the terminal.
+        self._output = None if sys.stdout.isatty() else create_output(always_prefer_tty=True)
         self._session: PromptSession[str] = PromptSession(
+            output=self._output,
             message=lambda: prompt(state),
             history=open_history(history_file()),
             completer=_Completer(state),
@@ -64,13 +69,14 @@ class Screen:
             except EOFError:
                 break
             await self._attend(self._talk.do(text))
+            self._talk.tell_time()
         await self._attend(self._talk.end())
         return 0
 
     async def _start(self) -> None:
         with explained():
             await connect_to(self._talk)
-        show.result("`help` lists what is possible, Ctrl-D leaves")
+        show.remark("`help` lists what is possible, Ctrl-D leaves")
 
     def _interrupt(self) -> None:
         if self._doing is not None:
@@ -94,8 +100,8 @@ class Screen:
 
     async def ask_body(self) -> str:
         """Lines, up to a lone dot or Ctrl-D; Ctrl-C sends nothing."""
-        show.result("the body, up to a line with a lone dot:")
-        session: PromptSession[str] = PromptSession(message="| ", history=DummyHistory())
+        show.remark("the body, up to a line with a lone dot:")
+        session: PromptSession[str] = PromptSession(message="| ", history=DummyHistory(), output=self._output)
         lines: list[str] = []
         while True:
             try:
@@ -111,7 +117,9 @@ class Screen:
 
     async def ask_secret(self) -> str | None:
         """A secret, typed blindly."""
-        session: PromptSession[str] = PromptSession(message="secret: ", is_password=True, history=DummyHistory())
+        session: PromptSession[str] = PromptSession(
+            message="secret: ", is_password=True, history=DummyHistory(), output=self._output
+        )
         try:
             return await session.prompt_async(handle_sigint=False)
         except (EOFError, KeyboardInterrupt):

@@ -7,7 +7,7 @@ import sys
 import traceback
 from typing import TextIO
 
-from stafette.cli.exits import ERROR, INTERRUPTED
+from stafette.cli.exits import INTERRUPTED
 from stafette.cli.shell import show
 from stafette.cli.shell.conversation import Conversation, exit_code, sentence
 from stafette.cli.shell.grammar import Usage
@@ -41,8 +41,6 @@ class Script:
                         break
             except KeyboardInterrupt:
                 self._code = INTERRUPTED
-            except BrokenPipeError:  # nobody reads on, and wants to hear nothing
-                self._code = ERROR
             finally:
                 runner.run(talk.end())
         return self._code
@@ -51,13 +49,15 @@ class Script:
         started_at = self._number
         try:
             runner.run(talk.do(text))
-        except BrokenPipeError:
+        except BrokenPipeError:  # of the command as a whole
             raise
         except Exception as error:
             if self._debug:
                 traceback.print_exc()
             show.warn(f"stafette: line {started_at}: {sentence(error)}")
             return exit_code(error)
+        finally:
+            talk.tell_time()
         return 0
 
     def _next(self) -> str | None:

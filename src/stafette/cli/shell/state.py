@@ -55,7 +55,7 @@ class State:
     """As whom; the name may have been chosen for us."""
     mode: Mode = "full"
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
-    """What the person was asked for, by name; kept for as long as the shell lives."""
+    """By name: those given, and those asked for; kept for as long as the shell lives."""
     away: bool = False
     """Whether no broker could be reached lately; the session is still ours and may go on."""
     held: Held | None = None

@@ -1,0 +1,194 @@
+"""What operators do: changes that no client may make, who may make them, and the record of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from stafette import errors
+from stafette.database import laboratory
+from stafette.database.console import Console
+from stafette.database.requests import Ask, Held, LeaseAsk, Send
+from stafette.database.store import Store
+
+
+@pytest.fixture
+def console(store: Store) -> Console:
+    return Console(store)
+
+
+# Queues and clients
+
+
+async def test_a_queue_of_an_operator_is_like_any_other(console: Console, store: Store) -> None:
+    alice = await store.register("alice")
+    await console.create_queue("graveyard")
+    made = await console.create_queue("jobs", exclude_own=True, max_body=10, max_deliveries=3, dead_letter="graveyard")
+    assert (made.name, made.creator, made.ready, made.dead_letter) == ("jobs", "operator", 0, "graveyard")
+    assert (made.exclude_own, made.max_body, made.max_deliveries) == (True, 10, 3)
+    assert [queue.creator for queue in await store.queues() if not queue.owner] == ["operator", "operator"]
+    assert (await store.queue("jobs")).creator == "operator"
+    assert [(row.name, row.creator) for row in (await console.queues(text="jobs"))[0]] == [("jobs", "operator")]
+    [answer] = await store.send([Send(alice.id, ("jobs",), b"hello")])
+    assert isinstance(answer, list)
+    with pytest.raises(errors.QueueExists):
+        await console.create_queue("jobs")
+    with pytest.raises(errors.InvalidRequest, match="personal"):
+        await console.create_queue("@jobs")
+    with pytest.raises(errors.QueueNotFound):
+        await console.create_queue("others", dead_letter="nowhere")
+
+
+async def test_nobody_is_not_an_operator_to_those_who_ask_through_a_broker(console: Console, store: Store) -> None:
+    await console.create_queue("jobs")
+    for attempt in (
+        store.create_queue(None, "others"),  # type: ignore[arg-type]
+        store.delete_queue(None, "jobs"),  # type: ignore[arg-type]
+        store.purge(None, "jobs"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(errors.ClientNotFound):
+            await attempt
+
+
+async def test_an_operator_deletes_queues_but_not_personal_ones(console: Console, store: Store) -> None:
+    alice = await store.register("alice")
+    await console.create_queue("jobs")
+    await store.send([Send(alice.id, ("jobs",), b"")])
+    with pytest.raises(errors.QueueNotEmpty):
+        await console.delete_queue("jobs")
+    await console.delete_queue("jobs", force=True)
+    with pytest.raises(errors.QueueNotFound):
+        await console.delete_queue("jobs")
+    with pytest.raises(errors.PermissionDenied, match="goes when its client is deleted"):
+        await console.delete_queue("@alice", force=True)
+
+
+async def test_an_operator_empties_any_queue(console: Console, store: Store) -> None:
+    alice = await store.register("alice")
+    await store.send([Send(alice.id, ("@alice",), b""), Send(alice.id, ("@alice",), b"", delay=1000)])
+    assert await console.purge("@alice") == 2
+    assert await console.purge("@alice") == 0
+
+
+async def test_an_operator_revives_or_buries_the_dead(console: Console, store: Store) -> None:
+    alice = await store.register("alice")
+    await console.create_queue("jobs", max_deliveries=1)
+
+    async def let_one_die() -> None:
+        [answer] = await store.lease([LeaseAsk(Ask(alice.id, "jobs"))])
+        assert isinstance(answer, list)
+        await store.nack([Held(answer[0].message.id, answer[0].token)])
+
+    await store.send([Send(alice.id, ("jobs",), b"")])
+    await let_one_die()
+    assert await console.redrive("jobs") == 1
+    await let_one_die()
+    assert (await console.bury("jobs"), await console.redrive("jobs")) == (1, 0)
+
+
+async def test_an_operator_deletes_clients_that_are_offline(console: Console, store: Store) -> None:
+    alice = await store.register("alice", secret="a hash")
+    broker = await store.join_broker("here", seconds=1000)
+    await store.take_sessions([alice.id], broker)
+    with pytest.raises(errors.AlreadyOnline):
+        await console.delete_client("alice")
+    await store.leave_broker(broker)
+    await console.delete_client("alice")
+    with pytest.raises(errors.ClientNotFound):
+        await console.delete_client("alice")
+
+
+# Orders
+
+
+async def test_orders_reach_the_broker_that_they_are_for(console: Console, store: Store, any_database: str) -> None:
+    alice, bob = await store.register("alice"), await store.register("bob")
+    here, gone = await store.join_broker("here", seconds=1000), await store.join_broker("gone", seconds=0)
+    await store.take_sessions([alice.id], here)
+    await store.take_sessions([bob.id], gone)
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    connection = await asyncpg.connect(any_database)
+    await connection.add_listener(f"stafette_orders_{here}", lambda *order: heard.put_nowait(order[-1]))
+    assert await console.disconnect("alice")
+    assert not await console.disconnect("bob")
+    await console.drain(here)
+    assert [await heard.get(), await heard.get()] == [f"disconnect {alice.id}", "drain"]
+    await connection.close()
+    with pytest.raises(errors.ClientNotFound):
+        await console.disconnect("nobody")
+    with pytest.raises(errors.InvalidRequest, match=f"no broker {gone} that is alive"):
+        await console.drain(gone)
+
+
+# Operators
+
+
+async def test_a_role_is_claimed_once(console: Console) -> None:
+    assert await console.operator_secret("admin") is None
+    claims = await asyncio.gather(*(console.claim_operator("admin", f"hash {n}") for n in range(8)))
+    assert sum(claims) == 1
+    assert await console.operator_secret("admin") == f"hash {claims.index(True)}"
+    assert await console.operator_secret("viewer") is None
+    await console.set_operator_secret("admin", "another")
+    assert not await console.claim_operator("admin", "late")
+    assert await console.operator_secret("admin") == "another"
+    await console.set_operator_secret("admin", None)
+    assert await console.claim_operator("admin", "anew")
+
+
+async def test_there_are_two_roles(console: Console) -> None:
+    with pytest.raises(errors.InvalidRequest):
+        await console.claim_operator("owner", "hash")  # type: ignore[arg-type]
+    with pytest.raises(errors.InvalidRequest):
+        await console.open_session(b"token", "owner", seconds=10)  # type: ignore[arg-type]
+
+
+async def test_a_session_lasts_until_its_time_or_secret_is_over(console: Console, any_database: str) -> None:
+    await console.set_operator_secret("admin", "hash")
+    for number, role in enumerate(("admin", "admin", "viewer", "admin")):
+        await console.open_session(b"%d" % number, role, seconds=1000)  # type: ignore[arg-type]
+    assert [await console.session(b"%d" % n) for n in range(5)] == ["admin", "admin", "viewer", "admin", None]
+    await console.close_session(b"0")
+    connection = await asyncpg.connect(any_database)
+    await connection.execute("UPDATE stafette.operator_sessions SET ends_at = now() WHERE token_hash = '1'")
+    await connection.close()
+    assert [await console.session(b"%d" % n) for n in range(4)] == [None, None, "viewer", "admin"]
+    await console.set_operator_secret("admin", "another")
+    assert [await console.session(b"%d" % n) for n in range(4)] == [None, None, "viewer", None]
+
+
+async def test_what_was_done_is_noted_newest_first(console: Console, any_database: str) -> None:
+    for number in range(5):
+        await console.audit("admin", "127.0.0.1", "purge", f"queue {number}", "3 messages")
+    lines = await console.audit_lines(limit=2)
+    assert [line.subject for line in lines] == ["queue 4", "queue 3"]
+    more = await console.audit_lines(before=lines[-1].id)
+    assert [line.subject for line in more] == ["queue 2", "queue 1", "queue 0"]
+    assert (more[0].role, more[0].address, more[0].action) == ("admin", "127.0.0.1", "purge")
+    assert (more[0].detail, lines[0].at >= more[0].at) == ("3 messages", True)
+    connection = await asyncpg.connect(any_database)
+    await connection.execute("ALTER TABLE stafette.audit ALTER COLUMN id RESTART WITH 100003")
+    await connection.close()
+    await console.audit("viewer", "::1", "login", "")
+    assert [line.id for line in await console.audit_lines()] == [100_003, 5, 4]
+
+
+# The laboratory
+
+
+async def test_the_laboratory_keeps_operators_and_does_not_empty_what_they_made(
+    console: Console, store: Store, any_database: str
+) -> None:
+    await console.set_operator_secret("admin", "hash")
+    await console.open_session(b"token", "admin", seconds=1000)
+    await console.create_queue("precious")
+    with pytest.raises(errors.InvalidRequest, match="holds clients and queues that the laboratory did not make"):
+        await laboratory.empty(any_database)
+    await console.delete_queue("precious")
+    await laboratory.empty(any_database)
+    assert await console.operator_secret("admin") == "hash"
+    connection = await asyncpg.connect(any_database)
+    await connection.execute("COMMENT ON SCHEMA stafette IS NULL")
+    await connection.close()

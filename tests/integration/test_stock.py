@@ -1,0 +1,324 @@
+"""Stock-taking and history: what brokers write down for operators, and that it stays small."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+import pytest
+
+from stafette import errors
+from stafette.broker.node import Node
+from stafette.broker.reports import Recent, published
+from stafette.broker.upkeep.history import WriteHistory, until_slot, work_of
+from stafette.broker.upkeep.stock import TakeStock
+from stafette.client.aio import Client
+from stafette.database.console import Console
+from stafette.database.ledger import Ledger, Work
+from stafette.database.requests import Ask, Held, Identity, LeaseAsk, Send
+from stafette.database.store import Store
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def console(store: Store) -> Console:
+    return Console(store)
+
+
+@pytest.fixture
+def ledger(store: Store) -> Ledger:
+    return Ledger(store)
+
+
+@pytest.fixture
+async def alice(store: Store) -> Identity:
+    identity = await store.register("alice")
+    for name in ("jobs", "mail", "void"):
+        await store.create_queue(identity.id, name, max_deliveries=1)
+    return identity
+
+
+async def fill(store: Store, alice: Identity) -> None:
+    """Six ready in jobs and one in mail, one each delayed, leased and dead in jobs."""
+    await store.send([Send(alice.id, ("jobs",), b"", priority=10) for _ in range(2)])
+    answers = await store.lease([LeaseAsk(Ask(alice.id, "jobs"), 1000) for _ in range(2)])
+    [_, [died]] = [answer for answer in answers if isinstance(answer, list)]
+    await store.nack([Held(died.message.id, died.token)])
+    await store.send(
+        [
+            *(Send(alice.id, ("jobs",), b"", priority=n, receiver=(None, "alice")[n % 2]) for n in range(1, 7)),
+            Send(alice.id, ("jobs",), b"", delay=1000),
+            Send(alice.id, ("mail",), b""),
+        ]
+    )
+
+
+async def execute(url: str, sql: str, *arguments: object) -> list[asyncpg.Record]:
+    connection = await asyncpg.connect(url)
+    try:
+        return await connection.fetch(sql, *arguments)
+    finally:
+        await connection.close()
+
+
+# Stock
+
+
+async def test_stock_is_of_all_messages_by_queue_and_state(
+    console: Console, ledger: Ledger, store: Store, alice: Identity
+) -> None:
+    await fill(store, alice)
+    assert await ledger.take_stock(pause=0)
+    stock = await console.stock()
+    assert (stock.ready, stock.delayed, stock.leased, stock.dead) == (7, 1, 1, 1)
+    assert (stock.clients, stock.online, stock.brokers, stock.queues) == (1, 0, 0, 4)
+    rows, _ = await console.queues()
+    assert {row.name: (row.ready, row.delayed, row.leased, row.dead) for row in rows} == {
+        "@alice": (0, 0, 0, 0),
+        "jobs": (6, 1, 1, 1),
+        "mail": (1, 0, 0, 0),
+        "void": (0, 0, 0, 0),
+    }
+
+
+async def test_the_oldest_is_found_behind_any_priority_and_receiver(
+    console: Console, ledger: Ledger, store: Store, alice: Identity, any_database: str
+) -> None:
+    await fill(store, alice)
+    [[oldest]] = await execute(
+        any_database,
+        "UPDATE stafette.ready SET arrived_at = now() - interval '1 hour' WHERE id = (SELECT min(r.id)"
+        " FROM stafette.ready AS r JOIN stafette.queues AS q ON q.id = r.queue_id WHERE q.name = 'jobs')"
+        " RETURNING arrived_at",
+    )
+    await ledger.take_stock(pause=0)
+    assert (await console.stock()).oldest_at == oldest
+    assert {row.name: row.oldest_at == oldest for row in (await console.queues())[0] if row.ready} == {
+        "jobs": True,
+        "mail": False,
+    }
+
+
+async def test_before_the_first_stock_little_is_counted_at_once(
+    console: Console, store: Store, alice: Identity
+) -> None:
+    await fill(store, alice)
+    stock = await console.stock()
+    assert (stock.ready, stock.delayed, stock.leased, stock.dead) == (7, 1, 1, 1)
+
+
+async def test_stock_follows_what_goes(
+    console: Console, ledger: Ledger, store: Store, alice: Identity, any_database: str
+) -> None:
+    await fill(store, alice)
+    await ledger.take_stock(pause=0)
+    await console.purge("jobs")
+    await console.delete_queue("mail", force=True)
+    await ledger.take_stock(pause=0, force=True)
+    stock = await console.stock()
+    assert (stock.ready, stock.delayed, stock.oldest_at) == (0, 0, None)
+    assert [tuple(row) for row in await execute(
+        any_database, "SELECT ready, delayed, leased, dead, oldest_at FROM stafette.stock_of_queues"
+    )] == [(0, 0, 1, 1, None)]  # fmt: skip
+
+
+async def test_only_what_changed_is_written(ledger: Ledger, store: Store, alice: Identity, any_database: str) -> None:
+    await fill(store, alice)
+    await ledger.take_stock(pause=0)
+    versions = "SELECT queue_id, ctid, xmin, xmax FROM stafette.stock_of_queues ORDER BY queue_id"
+    before = await execute(any_database, versions)
+    await store.send([Send(alice.id, ("mail",), b"")])
+    await ledger.take_stock(pause=0, force=True)
+    after = await execute(any_database, versions)
+    assert len(before) == len(after) == 2
+    assert [old == new for old, new in zip(before, after, strict=True)] == [True, False]
+
+
+async def test_stock_is_taken_by_one_at_a_time_and_not_too_often(
+    ledger: Ledger, store: Store, any_database: str
+) -> None:
+    connection = await asyncpg.connect(any_database)
+    async with connection.transaction():
+        assert await connection.fetchval("SELECT stafette.take_stock(0)")
+        assert not await ledger.take_stock(pause=0, force=True)  # somebody is at it
+    await connection.close()
+    assert not await ledger.take_stock(pause=1000)
+    await execute(any_database, "UPDATE stafette.stock SET at = now() - interval '1001 seconds'")
+    assert await ledger.take_stock(pause=1000)
+    await execute(any_database, "UPDATE stafette.stock SET at = now() - interval '1001 seconds', seconds = 60")
+    assert not await ledger.take_stock(pause=1000)  # that would be more than a twentieth of the time
+    await execute(any_database, "UPDATE stafette.stock SET at = now() - interval '1201 seconds', seconds = 60")
+    assert await ledger.take_stock(pause=1000)
+    await execute(any_database, "UPDATE stafette.stock SET at = now() + interval '1 day'")
+    assert await ledger.take_stock(pause=1000)  # a clock has been put back
+
+
+# History
+
+
+async def test_brokers_add_up_in_both_resolutions(console: Console, ledger: Ledger) -> None:
+    work = Work(
+        sent=1, received=2, failed=3, refused=4, requests=5, batches=6, queue_seconds=0.5, database_seconds=0.25
+    )
+    await asyncio.gather(*(ledger.add_history(work) for _ in range(4)))
+    for span in (10, 300, 3600):
+        points = await console.history(since=datetime.now(UTC) - DAY, span=span)
+        assert sum(point.sent for point in points) == 4
+        assert [sum(getattr(point, field) for point in points) for field in work.__struct_fields__] == [
+            4, 8, 12, 16, 20, 24, 2.0, 1.0,
+        ]  # fmt: skip
+        assert {point.span for point in points} == {span}
+        assert all(point.ready is None for point in points)
+        assert all(point.at.timestamp() % span == 0 for point in points)
+
+
+async def test_the_stock_taker_adds_depths_and_the_last_counts(
+    console: Console, ledger: Ledger, store: Store, alice: Identity
+) -> None:
+    await fill(store, alice)
+    broker = await store.join_broker("here", seconds=1000)
+    await store.take_sessions([alice.id], broker)
+    await ledger.take_stock(pause=0)
+    await store.send([Send(alice.id, ("mail",), b"")])
+    await ledger.take_stock(pause=0, force=True)
+    last = (await console.history(since=datetime.now(UTC) - DAY, span=10))[-1]
+    assert (last.ready, last.delayed, last.leased, last.dead, last.online) == (8, 1, 1, 1, 1)
+    assert (last.sent, last.requests) == (0, 0)
+
+
+async def test_points_are_made_of_slots_and_begin_in_time(console: Console, ledger: Ledger, any_database: str) -> None:
+    await execute(
+        any_database,
+        "INSERT INTO stafette.history (span, at, sent, ready) SELECT 10, t.at, 1, CASE WHEN t.n < 5 THEN t.n END"
+        " FROM (SELECT n, timestamptz '2020-01-01 00:00Z' + n * interval '10 seconds' AS at"
+        " FROM generate_series(0, 11) AS n) AS t WHERE t.n <> 7",
+    )
+    start = datetime(2020, 1, 1, tzinfo=UTC)
+    minutes = await console.history(since=start, span=60)
+    assert [(point.at, point.sent, point.ready) for point in minutes] == [
+        (start, 6, 4),
+        (start + timedelta(minutes=1), 5, None),
+    ]
+    later = await console.history(since=start + timedelta(seconds=65), span=10)
+    assert [point.at.second for point in later] == [0, 20, 30, 40, 50]
+    for span in (0, -10, 15):
+        with pytest.raises(errors.InvalidRequest, match="multiple of 10"):
+            await console.history(since=start, span=span)
+
+
+async def test_the_longest_queues_have_a_history_of_their_own(
+    console: Console, ledger: Ledger, store: Store, alice: Identity, any_database: str
+) -> None:
+    await execute(
+        any_database,
+        "INSERT INTO stafette.queues (name, creator_id) SELECT 'q' || n, $1 FROM generate_series(1, 101) AS n",
+        alice.id,
+    )
+    await execute(
+        any_database,
+        "INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, arrived_at, body)"
+        " SELECT nextval('stafette.message_id'), q.id, 0, 1, 5, 0, now(), '' FROM stafette.queues AS q,"
+        " generate_series(1, CASE q.name WHEN 'q77' THEN 1 ELSE 2 END) WHERE q.name LIKE 'q%'",
+    )
+    await ledger.take_stock(pause=0)
+    since = datetime.now(UTC) - timedelta(minutes=5)
+    assert [depth.messages for depth in await console.queue_history("q1", since=since)] == [2]
+    assert await console.queue_history("q77", since=since) == []
+    await execute(any_database, "UPDATE stafette.queue_depths SET at = at - interval '2 minutes'")
+    await ledger.take_stock(pause=0, force=True)
+    await ledger.take_stock(pause=0, force=True)
+    depths = await console.queue_history("q1", since=since)
+    assert len(depths) in (2, 3)  # three when a minute passed between the last two
+    assert depths == sorted(depths, key=lambda depth: depth.at)
+
+
+async def test_what_is_past_its_time_is_forgotten_in_steps(console: Console, ledger: Ledger, any_database: str) -> None:
+    await execute(
+        any_database,
+        "INSERT INTO stafette.history (span, at) SELECT s.span, now() - s.age + n * interval '300 seconds'"
+        " FROM (VALUES (10, interval '24 hours'), (300, interval '30 days')) AS s (span, age),"
+        " generate_series(-5, 4) AS n WHERE n <> 0",
+    )
+    await execute(
+        any_database,
+        "INSERT INTO stafette.queue_depths (queue_id, at, messages)"
+        " SELECT 1, now() - interval '24 hours' + n * interval '1 minute', n FROM generate_series(-3, 3) AS n",
+    )
+    await execute(
+        any_database,
+        "INSERT INTO stafette.operator_sessions VALUES ('old', 'admin', now()), ('new', 'admin', now() + '1 hour')",
+    )
+    assert await ledger.forget_history(limit=3) == 3 + 3 + 3 + 1
+    assert await ledger.forget_history(limit=3) == 2 + 2 + 1
+    assert await ledger.forget_history(limit=3) == 0
+    [counts] = await execute(
+        any_database,
+        "SELECT (SELECT count(*) FROM stafette.history), (SELECT count(*) FROM stafette.queue_depths),"
+        " (SELECT count(*) FROM stafette.operator_sessions)",
+    )
+    assert tuple(counts) == (8, 3, 1)
+
+
+# Brokers
+
+
+async def test_a_broker_writes_down_what_it_did(
+    brokers: Callable[..., Awaitable[tuple[Node, str]]], connect: Callable[..., Awaitable[Client]]
+) -> None:
+    node, url = await brokers()
+    console = Console(node.store)
+    alice = await connect("alice", url)
+    await alice.create_queue("jobs")
+    await alice.create_queue("more")
+    await alice.send(["jobs", "more"], b"one")
+    await alice.send_many([{"queue": "jobs", "body": b"two"}, {"queue": "jobs", "body": b"three"}])
+    await alice.peek("jobs")
+    await alice.receive("jobs")
+    async with alice.lease("jobs"):
+        pass
+    with pytest.raises(errors.QueueNotFound):
+        await alice.send("nowhere", b"")
+    history = WriteHistory()
+    await history.round(node)
+    await history.round(node)  # nothing new, nothing added
+    points = await console.history(since=datetime.now(UTC) - DAY, span=300)
+    assert sum(point.sent for point in points) == node.figures.sent == 4
+    assert sum(point.received for point in points) == node.figures.handed_out == 2
+    assert sum(point.failed for point in points) == 1
+    assert sum(point.requests for point in points) == work_of(node).requests
+    assert 0 < history.seconds <= 10
+
+
+async def test_rounds_fall_on_the_edge_or_the_middle_of_a_slot() -> None:
+    assert 0 < until_slot() <= 10
+    assert abs((until_slot(0.5) - until_slot()) % 10 - 5) < 0.1
+
+
+async def test_a_broker_takes_stock_and_publishes_its_figures(
+    database: str, brokers: Callable[..., Awaitable[tuple[Node, str]]], connect: Callable[..., Awaitable[Client]]
+) -> None:
+    node, url = await brokers()
+    console = Console(node.store)
+    alice = await connect("alice", url)
+    await alice.create_queue("jobs")
+    await alice.send("jobs", b"")
+    async with asyncio.timeout(30):
+        while node.figures.rounds["TakeStock", "ok"] == 0 or node.figures.rounds["Heartbeat", "ok"] == 0:
+            await alice.ping()
+    await execute(database, "UPDATE stafette.stock SET at = at - interval '1 hour'")
+    service = TakeStock()
+    await service.round(node)
+    assert (await console.stock()).ready == 1
+    assert 0 < service.seconds <= 10
+    recent = Recent()
+    figures = published(node, recent)
+    assert (figures["url"], figures["sent"], figures["clients"]) == (url, 1, 1)
+    assert figures["mean_batch"] is not None
+    assert published(node, recent)["mean_batch"] is None  # none since
+    own = [row for row in await console.brokers() if row.id == node.broker]
+    assert own[0].figures is not None
+    assert set(own[0].figures) == set(figures)
+    assert own[0].figures["broker"] == own[0].name == node.name
