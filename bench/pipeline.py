@@ -86,8 +86,9 @@ def _samples(folder: Path, begin: int, end: int) -> None:
     seconds = np.arange(len(moments))
     queues = {"at_ns": moments, "queue": ["q-1"] * len(moments), "messages": seconds}
     processes = {
-        "at_ns": moments, "host": ["local"] * len(moments), "process": ["broker-1"] * len(moments), "pid": seconds * 0 + 1,
-        "cpu_seconds": 0.5 * seconds, "resident_bytes": seconds * 0 + 10**8, "processes": seconds * 0 + 1,
+        "at_ns": moments, "host": ["local"] * len(moments), "process": ["broker-1"] * len(moments),
+        "pid": seconds * 0 + 1, "cpu_seconds": 0.5 * seconds, "resident_bytes": seconds * 0 + 10**8,
+        "processes": seconds * 0 + 1,
     }  # fmt: skip
     for name, columns in (("queues", queues), ("processes", processes)):
         pq.write_table(pa.table(columns), folder / f"{name}.parquet")

@@ -53,7 +53,10 @@ from tests.acceptance.conftest import (
 
 READERS = 16
 IDLE = 64
-UPKEEP = {"renew_broker", "expire_leases", "promote_delayed", "drop_expired", "forget_keys"}
+UPKEEP = {
+    "renew_broker", "expire_leases", "promote_delayed", "drop_expired", "forget_keys", "publish_figures", "take_stock",
+    "forget_history", "add_history",
+}  # fmt: skip
 
 # Each way of popping takes its own way through the database.
 WAYS: dict[str, dict[str, Any]] = {
@@ -159,14 +162,14 @@ async def test_equal_priority_is_earliest_first(alice: Client, readers: list[Cli
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The name of every function that brokers have called in the database, in order."""
     called: list[str] = []
-    fetch = Store._fetch
+    fetch = Store.fetch
 
-    async def noting(self: Store, sql: str, *arguments: Any) -> list[asyncpg.Record]:
-        rows = await fetch(self, sql, *arguments)
+    async def noting(self: Store, sql: str, *arguments: Any, seconds: float | None = None) -> list[asyncpg.Record]:
+        rows = await fetch(self, sql, *arguments, seconds=seconds)
         called.append(re.findall(r"stafette\.(\w+)", sql)[0])
         return rows
 
-    monkeypatch.setattr(Store, "_fetch", noting)
+    monkeypatch.setattr(Store, "fetch", noting)
     return called
 
 

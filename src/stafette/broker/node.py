@@ -442,7 +442,7 @@ class Node:
             await asyncio.sleep(0)
 
     def dismiss(self, client: int) -> bool:
-        """End a client's session: what was accepted is answered, then it has to hang up; False when it is not here."""
+        """End a client's session: it gets its answers, and then has to hang up soon; False when it is not here."""
         session = self.sessions.get(client)
         if session is None or session.state is not State.OPEN:
             return False
@@ -450,10 +450,7 @@ class Node:
         session.answer(self._goodbye(0))
         self.parking.send_away(session)
         self.proceed(session)  # also what was held back because the client reads slowly
-        if session.in_flight:
-            self.owes(session.connection, True, anew=True)
-        else:
-            session.connection.close()
+        self.owes(session.connection, True, anew=True)
         return True
 
     def _bidden(self, session: Session) -> bool:

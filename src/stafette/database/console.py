@@ -51,7 +51,7 @@ FINEST_SPAN = 10
 """Seconds of a slot of the history."""
 
 NUMBER = re.compile(r"\d{1,18}")
-PLACE = re.compile(r"-?\d{1,18}(\.\d{1,19}){0,3}")
+PLACE = re.compile(r"\d{1,19}(\.\d{1,19}){0,3}")
 
 Shown = TypeVar("Shown", bound=msgspec.Struct)
 
@@ -234,7 +234,7 @@ class Console:
             _place(after),
             _checked(limit) + 1,
         )
-        shown = rows[:limit]
+        shown = sorted(rows, key=lambda row: row["place"])[:limit]
         return MessagePage(
             messages=[_part(MessageRow, row) for row in shown],
             next=_written(shown[-1]["place"]) if len(rows) > limit else None,
@@ -303,7 +303,7 @@ def _page(rows: Sequence[asyncpg.Record], limit: int) -> MessagePage:
     shown: list[MessageRow] = []
     last: asyncpg.Record | None = None
     more = False
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row["looked_at"]):
         if len(shown) == limit:
             more = True
             break

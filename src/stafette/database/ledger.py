@@ -54,7 +54,7 @@ class Ledger:
         )
 
     async def forget_history(self, *, limit: int) -> int:
-        """Forget what is past its time, up to so much of each kind; returns the most of one kind."""
+        """Forget what is past its time, up to so much of each kind; returns how much it was."""
         return int(await self._store.value("SELECT stafette.forget_history($1)", limit))
 
     async def publish_figures(self, broker: int, figures: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ Two passes over the rows: the counts by bin say where the percentiles lie, the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,12 +108,17 @@ class Reduction:
         found = [np.empty((3, 0), dtype=np.int64)]
         for one in np.unique(group):
             mine = group == one
-            pairs = np.unique(np.stack([np.repeat(window[mine], bins.shape[1]), bins[mine].reshape(-1)]), axis=1)
+            pairs = np.stack([np.repeat(window[mine], bins.shape[1]), bins[mine].reshape(-1)])
             found += [
                 np.concatenate([np.full((1, pairs.shape[1]), code, dtype=np.int64), pairs])
                 for code in self._groups.members(int(one))
             ]
-        return np.unique(np.concatenate(found, axis=1), axis=1)
+        whole = np.concatenate(found, axis=1)
+        whole = whole[:, np.lexsort(whole[::-1])]  # so much faster than numpy's unique of columns
+        new = np.ones(whole.shape[1], dtype=np.bool_)
+        new[1:] = (whole[:, 1:] != whole[:, :-1]).any(axis=0)
+        distinct: Whole = whole[:, new]
+        return distinct
 
     def settle(self, values: Values) -> None:
         """Take the exact counts."""
@@ -214,10 +219,11 @@ class Reduction:
     def shares(self) -> pa.Table:
         """Which share of the responses was below each limit."""
         rows = []
-        for group, mine, total in self._each_inside():
+        for group, bins, counts in self._each_inside():
+            total = int(counts.sum())
             for limit in self._limits:
                 edge = int(bins_of(np.array([limit]))[0])
-                below = int(mine.count[mine.bin < edge].sum())
+                below = int(counts[bins < edge].sum())
                 if lower_bounds(np.array([edge]))[0] != limit:
                     below += self._run_values.below(group, edge, limit)
                 named = vars(self._groups.listed[group])
@@ -229,23 +235,22 @@ class Reduction:
         with_clients = {group.run for group in self._groups.listed if group.tier == "client"}
         edges = display_edges()
         rows = []
-        for number, mine, _ in self._each_inside():
+        for number, bins, amounts in self._each_inside():
             group = self._groups.listed[number]
             if group.run in with_clients and group.tier != "client":
                 continue
-            bars = np.searchsorted(edges, lower_bounds(mine.bin), side="right") - 1
-            counts = sums(bars, mine.count, len(edges))
+            bars = np.searchsorted(edges, lower_bounds(bins), side="right") - 1
+            counts = sums(bars, amounts, len(edges))
             named = {"run": group.run, "operation": group.operation, "outcome": group.outcome}
             rows += [named | {"bin_ms": edges[bar] / 1000, "count": int(counts[bar])} for bar in np.flatnonzero(counts)]
         return results.table("distribution", rows)
 
-    def _each_inside(self) -> list[tuple[int, Cells, int]]:
-        cells = self._inside
-        found = []
-        for group in np.unique(cells.group):
-            mine = cells.where(cells.group == group)
-            found.append((int(group), mine, int(mine.count.sum())))
-        return found
+    def _each_inside(self) -> Iterator[tuple[int, Whole, Whole]]:
+        """Each group with its bins and how often they occur. Sorted once: there may be millions of cells."""
+        order = np.argsort(self._inside.group, kind="stable")
+        bins, counts = self._inside.bin[order], self._inside.count[order]
+        groups, first = np.unique(self._inside.group[order], return_index=True)
+        yield from zip(map(int, groups), np.split(bins, first[1:]), np.split(counts, first[1:]), strict=True)
 
     def _names(self, group: Whole) -> dict[str, pa.Array]:
         def column(value: Callable[[Group], str]) -> pa.Array:

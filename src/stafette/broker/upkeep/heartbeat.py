@@ -1,4 +1,4 @@
-"""Stay alive in the database: the one lease on which all sessions of this broker hang. And show operators its figures."""
+"""Stay alive in the database: the one lease on which all sessions of this broker hang. And publish its figures."""
 
 from __future__ import annotations
 

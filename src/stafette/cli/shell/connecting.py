@@ -21,7 +21,9 @@ async def connect_to(talk: Talk, url: str | None = None, name: str | None = None
     """Connect; what is not said is as it was last, or else as the shell was called."""
     state, start = talk.state, talk.state.start
     chosen = settings.load(url=start.url, name=start.name, secret=start.secret, data=start.data)
-    target: str = url or state.url or await asyncio.to_thread(address, start.url, start.data)
+    target = url or state.url
+    if target is None:
+        target = await asyncio.to_thread(address, start.url, start.data)
     wanted = mode or start.mode
     named = name or state.name or chosen.name
     # A name that was chosen for us may be taken by now; one that somebody chose is meant.

@@ -126,4 +126,4 @@ def _json(text: str) -> Markup:
     return Markup(safe.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))  # noqa: S704
 
 
-__all__ = ["FILE", "Section", "load", "render", "write"]
+__all__ = ["FILE", "Section", "key_figures", "load", "render", "write"]

@@ -1,8 +1,9 @@
 """Run folders of the laboratory: every run.json below what was given, with the traces and samples beside it.
 
-Before anything else one pass looks at all rows, file by file, and learns the names in them. Files without fault, nearly always all of them, are then
-read as they are, with only the columns that a question needs. Rows are checked one by one only in files that have bad
-ones, and a file that cannot be read is left out: both go to the rejects, and the rest goes on.
+Before anything else one pass looks at all rows, file by file, and learns the names in them. Files without fault, nearly
+always all of them, are then read as they are, with only the columns that a question needs. Rows are checked one by one
+only in files that have bad ones, and a file that cannot be read is left out: both go to the rejects, and the rest goes
+on.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ JOINED = StructType(
 def joined(rows: DataFrame, runs: Sequence[Timed], names: Sequence[tuple[str, str, str]]) -> DataFrame:
     """Requests of each run by the operation and outcome that the client saw, or the broker when no client did.
 
-    `names` are all runs, operations and outcomes that occur together. `clients`, `brokers` and `both` count all requests
-    by the tiers that know them; `count` and the means are of those that both know and that were to start in the measured
-    window. Duplicates count as often as they match.
+    `names` are all runs, operations and outcomes that occur together. `clients`, `brokers` and `both` count all
+    requests by the tiers that know them; `count` and the means are of those that both know and that were to start in
+    the measured window. Duplicates count as often as they match.
     """
     spark = rows.sparkSession
     known = [(run.run, run.start, run.end) for run in runs]

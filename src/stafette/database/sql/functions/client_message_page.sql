@@ -1,5 +1,6 @@
 -- A page of the ready messages that a client has sent (by queue, then in the queue's order), or that wait for it (by
--- queue, then in the order in which it gets them). The place of a page's last row is where the next begins.
+-- queue, then in the order in which it gets them). The place of a page's last row is where the next begins; the caller
+-- puts the rows in the order of their places.
 CREATE OR REPLACE FUNCTION stafette.client_message_page(
     client_name text, which text, after_place bigint[], at_most integer
 ) RETURNS TABLE (place bigint[], message stafette.message_list)
@@ -45,9 +46,8 @@ BEGIN
          ) AS m LIMIT at_most)
     )
     SELECT ARRAY[p.queue_id, p.receiver_id, p.rank, p.id]::bigint[], l
-    FROM (SELECT p.*, row_number() OVER () AS number FROM page AS p) AS p
+    FROM page AS p
     JOIN stafette.message_list AS l ON l.state = 'ready' AND l.queue_id = p.queue_id
-        AND l.receiver_id = p.receiver_id AND l.rank = p.rank AND l.id = p.id
-    ORDER BY p.number;
+        AND l.receiver_id = p.receiver_id AND l.rank = p.rank AND l.id = p.id;
 END
 $$;

@@ -1,4 +1,5 @@
 -- Upkeep: forgets up to so many of each kind of what is past its time: slots, depths of queues, operators' sessions.
+-- Returns how many it were.
 CREATE OR REPLACE FUNCTION stafette.forget_history(at_most integer) RETURNS bigint
 LANGUAGE sql
 SET enable_seqscan = off
@@ -20,5 +21,5 @@ AS $$
     ), sessions AS (
         DELETE FROM stafette.operator_sessions AS s WHERE s.ends_at <= now() RETURNING 1
     )
-    SELECT greatest((SELECT count(*) FROM slots), (SELECT count(*) FROM depths), (SELECT count(*) FROM sessions))
+    SELECT (SELECT count(*) FROM slots) + (SELECT count(*) FROM depths) + (SELECT count(*) FROM sessions)
 $$;

@@ -2,7 +2,7 @@
 CREATE OR REPLACE FUNCTION stafette.search_messages(number bigint, at_most integer)
 RETURNS SETOF stafette.message_list
 LANGUAGE sql STABLE
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET plan_cache_mode = force_custom_plan
 AS $$
     WITH found AS MATERIALIZED (
