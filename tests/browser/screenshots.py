@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 
 import stafette.aio
 from tests.browser.conftest import CHROMIUM, log_in
@@ -20,7 +20,7 @@ from tests.whole_system import System, whole_system
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SMOKE = Path(__file__).parents[2] / "experiments" / "smoke"
-SIZE = {"width": 1280, "height": 860}
+SIZE = ViewportSize(width=1280, height=860)
 QUEUES = ("orders", "invoices", "thumbnails", "mail-out")
 LIFE_SECONDS = 75
 """Long enough for charts to have something to show."""

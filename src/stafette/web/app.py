@@ -18,6 +18,7 @@ from stafette.web.pages import (
     audit,
     brokers,
     clients,
+    lab,
     login,
     messages,
     overview,
@@ -32,7 +33,7 @@ from stafette.web.site import WebSettings, opened
 
 PAGES = (
     login.router, overview.router, queues.router, queue_actions.router, messages.router, clients.router, brokers.router,
-    search.router, audit.router, api.router,
+    search.router, audit.router, api.router, lab.router,
 )  # fmt: skip
 FOREVER = "public, max-age=31536000, immutable"
 
@@ -52,7 +53,7 @@ def make_app(settings: WebSettings) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        async with opened(settings) as site:
+        async with opened(settings) as site, site.testmaster.working():
             app.state.site = site
             yield
 

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import io
 import json
+import signal
 import sys
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ async def queued(api: httpx.AsyncClient, name: str, **more: str) -> str:
     return answer.headers["location"].rpartition("/")[2]
 
 
-async def events(api: httpx.AsyncClient, job: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+async def events(api: httpx.AsyncClient, job: str) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
     """What the page of a job is told."""
     async with api.stream("GET", f"/lab/queue/{job}/events", timeout=180) as answer:
         if answer.status_code == 204:  # it is over
@@ -137,9 +138,10 @@ async def test_jobs_wait_move_up_and_go_and_the_one_under_way_is_stopped(web: We
         assert read(web.data / "runs" / "long-0001" / "series.json", SeriesRecord).runs[0].state == "interrupted"
 
 
-async def test_the_queue_goes_on_after_the_web_process_was_killed(
-    web: Web, new_database: str, database: str
-) -> None:  # fmt: skip
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "ended"])
+async def test_the_queue_goes_on_after_the_web_process_was(
+    web: Web, new_database: str, database: str, number: int, capfd: pytest.CaptureFixture[str]
+) -> None:
     runs = web.data / "runs"
     async with web.api() as api:
         await saved(api, experiment("resumed", new_database, duration=1.5, repetitions=2))
@@ -150,10 +152,11 @@ async def test_the_queue_goes_on_after_the_web_process_was_killed(
                     break
     [server] = [process for process in psutil.process_iter() if _is_web(process, web.data)]
     children = server.children(recursive=True)
-    server.kill()
+    server.send_signal(number)
     gone, alive = await asyncio.to_thread(psutil.wait_procs, children, 60)
     assert alive == []
     assert gone
+    assert "Traceback" not in capfd.readouterr().err
 
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "stafette", "web", "--database", database, "--data", str(web.data), "--port", "0",
@@ -170,7 +173,8 @@ async def test_the_queue_goes_on_after_the_web_process_was_killed(
         await process.wait()
     assert [path.name for path in runs.glob("resumed-*")] == ["resumed-0001"]
     record = read(runs / "resumed-0001" / "series.json", SeriesRecord)
-    assert [run.folder for run in record.runs] == ["001-single-r1", "002-single-r2-again2"]
+    assert [run.state for run in record.runs] == ["done", "done"]
+    assert [str(run.folder).endswith("-again2") for run in record.runs] == [False, True]
 
 
 def _is_web(process: psutil.Process, data: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The laboratory's first page: experiments, series, and the queue of runs. Where its libraries are missing, it says so."""
+"""All pages of the laboratory; where its libraries are missing, one that says so."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from stafette.errors import InvalidRequest
 from stafette.web.access import Viewer
 
-router = APIRouter(prefix="/lab")
+router = APIRouter()
 
 try:
     from stafette.web.pages import lab_editor, lab_list, lab_queue, lab_series
@@ -16,11 +16,11 @@ except ImportError as error:  # the console works without the laboratory
     if missing in ("", "stafette"):
         raise
 
-    @router.get("")
-    @router.get("/{rest:path}")
+    @router.get("/lab")
+    @router.get("/lab/{rest:path}")
     async def not_here(_who: Viewer, rest: str = "") -> None:
         """Say what to install."""
         raise InvalidRequest(f"the laboratory needs {missing}; install stafette[lab]")
 else:
     for part in (lab_list, lab_editor, lab_queue, lab_series):
-        router.include_router(part.router)
+        router.include_router(part.router, prefix="/lab")

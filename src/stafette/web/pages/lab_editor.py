@@ -15,7 +15,7 @@ from stafette.lab.series import own_behaviours, without_password
 from stafette.lab.tables import Experiment
 from stafette.web.access import Administrator, Operator, TheSite, Viewer
 from stafette.web.naming import in_address
-from stafette.web.rendering import done, page, rendered
+from stafette.web.rendering import done, page
 from stafette.web.site import Site
 from stafette.web.testmaster import editor, form, results
 from stafette.web.testmaster.editor import Checked, Wrong
@@ -48,7 +48,7 @@ async def check(
     told: dict[str, Any] = msgspec.to_builtins(
         {"toml": found.toml, "form": found.form, "problems": [*refused, *found.problems], "plan": found.plan}
     )
-    return told | {"html": rendered("lab/form.html", {"parts": found.form or []})}
+    return told
 
 
 @router.get("/experiments/new")
@@ -162,7 +162,7 @@ async def ask_to_delete(request: Request, site: TheSite, _who: Administrator, na
     found = _experiments(site).find("own", name)
     values = {
         "title": f"Delete the experiment {name}", "action": f"/lab/experiments/{in_address(name)}/delete",
-        "sentence": f"The file {found.path.name} is removed for good. Series that were run with it stay; each has its own copy.",
+        "sentence": f"The file {found.path.name} is removed for good. Series that were run with it stay.",
         "back": f"/lab/experiments/{in_address(name)}", "button": "Delete the experiment",
     }  # fmt: skip
     return page(request, "lab/confirm.html", values)

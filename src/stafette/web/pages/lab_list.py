@@ -77,7 +77,11 @@ def _row(difference: Difference) -> dict[str, Any]:
         "unit": UNITS[difference.metric],
         "a": difference.mean_a,
         "b": difference.mean_b,
-        "digits": 4 if difference.metric == METRICS[-1] else 1 if max(difference.mean_a, difference.mean_b) >= 100 else 3,
+        "digits": 4
+        if difference.metric == METRICS[-1]
+        else 1
+        if max(difference.mean_a, difference.mean_b) >= 100
+        else 3,
         "runs": f"{difference.runs_a} and {difference.runs_b}",
         "change": "–" if change is None else pattern.format(change.value),
         "interval": f"{pattern.format(change.low)} … {pattern.format(change.high)}" if known and change else "–",

@@ -137,7 +137,7 @@ async def ask_to_delete(request: Request, site: TheSite, _who: Administrator, na
     made = sum(run.state == "done" for run in series.record.runs)
     values = {
         "title": f"Delete the series {name}", "action": f"/lab/series/{in_address(name)}/delete",
-        "sentence": f"Its {made} finished runs with their traces, logs and analysis are removed for good. Its experiment stays.",
+        "sentence": f"Its {made} finished runs go for good, with traces, logs and analysis. Its experiment stays.",
         "back": f"/lab/series/{in_address(name)}", "button": "Delete the series",
     }  # fmt: skip
     return page(request, "lab/confirm.html", values)

@@ -107,12 +107,13 @@ async def queue(
 async def depth(name: str, site: TheSite, _who: Viewer) -> dict[str, Any]:
     """How long a queue was, for the script that draws it; the last point is of now."""
     details = await site.console.queue(name)
-    since = datetime.now(UTC) - timedelta(seconds=HISTORY_SECONDS)
+    now = datetime.now(UTC)
+    since = now - timedelta(seconds=HISTORY_SECONDS)
     past = await site.console.queue_history(name, since=since)
-    at = [since, *(point.at for point in past), details.counted_at]
-    values = [None, *(point.messages for point in past), details.ready]
     return {
         "unit": "messages",
-        "at": [moment.isoformat() for moment in at],
-        "lines": [{"name": "ready", "values": values}],
+        "from": since.isoformat(),
+        "to": now.isoformat(),
+        "at": [point.at.isoformat() for point in past] + [details.counted_at.isoformat()],
+        "lines": [{"name": "ready", "values": [point.messages for point in past] + [details.ready]}],
     }

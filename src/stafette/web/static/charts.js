@@ -6,6 +6,9 @@
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const short = (value) => value === null ? "–" : Number(value.toPrecision(4)).toLocaleString("en");
 
+  // Whether some value has no neighbour, so that a line alone would not show it.
+  const lonely = (values) => values.some((value, i) => value !== null && (values[i - 1] ?? values[i + 1] ?? null) === null);
+
   const layout = (found) => ({
     margin: { l: 56, r: 12, t: 8, b: 36 },
     paper_bgcolor: "rgba(0,0,0,0)",
@@ -41,7 +44,8 @@
     if (!answer.ok) return;
     const found = await answer.json();
     const traces = found.lines.map((line, i) => ({
-      x: found.at, y: line.values, name: line.name, type: "scatter", mode: found.at.length < 3 ? "lines+markers" : "lines",
+      x: found.at, y: line.values, name: line.name, type: "scatter", mode: lonely(line.values) ? "lines+markers" : "lines",
+      marker: { size: 5 },
       line: { color: colour(`--series-${i + 1}`), dash: DASHES[i % DASHES.length], width: 2 }, connectgaps: false,
     }));
     await Plotly.react(element, traces, layout(found), { displayModeBar: false, responsive: true });

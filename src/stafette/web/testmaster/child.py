@@ -62,7 +62,7 @@ class _Work:
         """Do it; the state and a sentence about it."""
         job = self._order.job
         if job.kind == "analyse":
-            found = series.find(Path(self._order.runs), str(job.series))
+            found = Series(Path(self._order.runs) / str(job.series))
             await self._analyse(found.folder)
             return "done", f"{found.name} is analysed"
         chosen = self._chosen()
@@ -82,7 +82,7 @@ class _Work:
         """The series that this job has begun, or the one that the laboratory would go on with, or a new one."""
         job, place = self._order.job, Path(self._order.runs)
         if job.series is not None:
-            folder = series.find(place, job.series).folder
+            folder = place / job.series
             text, name = (folder / "experiment.toml").read_text(), Series(folder).record.experiment
             if f":{series.STARS}@" not in text:
                 return Series(folder, experiment.parse(text, folder=folder, profile=job.profile, name=name))

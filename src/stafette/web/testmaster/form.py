@@ -1,13 +1,15 @@
 """An experiment as a form: its main fields, each a key of the file, read from the text and put back into it.
 
 The text stays the document. A changed field changes its one value and leaves comments, order and all else as they are;
-what somebody typed that is no value of TOML goes in as a string, about which the laboratory then complains in its words.
+what is no value of TOML goes in as a string, about which the laboratory then complains in its words.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +24,9 @@ from stafette.lab.thresholds import METRICS
 ADD, REMOVE = "+", "-"
 """The last part of a field's path that makes a group or factor, or takes it away."""
 TEXTS = frozenset({"name", "title", "question", "source", "design.kind", "design.order", "system.database"})
+_KEY = re.compile(r"[A-Za-z0-9_-]+")
 MAIN_METRICS = ("throughput", "mean_ms", "p99_ms", "error_share")
+HINTS = {"throughput": ">= 1000", "errors": "== 0", "error_share": "< 0.01"}
 KINDS = ("single", "sweep", "factorial", "2k")
 
 
@@ -74,7 +78,7 @@ def parts(text: str) -> list[Part]:
         Part("Further clients", [Field(f"clients.{ADD}", "Name of a new group", "", "such as readers")]),
         *_factors(tables),
         Part("Thresholds", [
-            _field(tables, f"thresholds.{metric}", metric, ">= 1000" if metric == "throughput" else "< 50")
+            _field(tables, f"thresholds.{metric}", metric, HINTS.get(metric, "< 50"))
             for metric in dict.fromkeys([*MAIN_METRICS, *_keys(tables, "thresholds")])
             if metric in METRICS
         ]),
@@ -117,11 +121,25 @@ def _field(
     default: str = "", wide: bool = False,
 ) -> Field:  # fmt: skip
     value = _at(tables, path)
-    return Field(path, label, default if value is None else _shown(value), hint, choices, "select" if choices else "text", wide)
+    return Field(
+        path, label, default if value is None else _shown(value), hint, choices, "select" if choices else "text", wide
+    )
 
 
 def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else tomlkit.item(value).as_string()
+    return value if isinstance(value, str) else _inline(value)
+
+
+def _inline(value: Any) -> str:
+    """A value as TOML writes it on one line."""
+    if isinstance(value, Mapping):
+        pairs = (
+            f"{key if _KEY.fullmatch(key) else json.dumps(key)} = {_inline(inner)}" for key, inner in value.items()
+        )
+        return f"{{ {', '.join(pairs)} }}" if value else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_inline, value))}]"
+    return str(tomlkit.item(value).as_string())
 
 
 def _keys(tables: Mapping[str, Any], path: str) -> list[str]:
@@ -167,10 +185,12 @@ def _value(path: str, text: str) -> Item:
     if path in TEXTS or path.startswith("thresholds.") or path.endswith(".behaviour"):
         return tomlkit.string(text)
     if path.endswith(".levels") and not text.startswith("["):
-        return _literal(f"[{text}]") or tomlkit.item([part.strip() for part in text.split(",")])
+        found = _literal(f"[{text}]")
+        return tomlkit.item([part.strip() for part in text.split(",")]) if found is None else found
     if path.endswith(".set") and not text.startswith(("[", "{")):
         return tomlkit.string(text)
-    return _literal(text) or tomlkit.string(text)
+    found = _literal(text)
+    return tomlkit.string(text) if found is None else found
 
 
 def _literal(text: str) -> Item | None:
@@ -186,7 +206,7 @@ def _table(document: Any, way: list[str]) -> Any:
     table = document
     for place, key in enumerate(way):
         if key not in table:
-            over = way[:place + 1] in (["clients"], ["design", "factors"])
+            over = way[: place + 1] in (["clients"], ["design", "factors"])
             table[key] = tomlkit.table(is_super_table=over)
         table = table[key]
         if not isinstance(table, Mapping):
@@ -195,12 +215,12 @@ def _table(document: Any, way: list[str]) -> Any:
 
 
 def _drop(document: Any, way: list[str]) -> None:
-    table = document
+    table: Any = document
     for key in way[:-1]:
         if not isinstance(table, Mapping) or key not in table:
             return
         table = table[key]
-    if isinstance(table, Mapping) and way[-1] in table:
+    if isinstance(table, MutableMapping) and way[-1] in table:
         del table[way[-1]]
 
 

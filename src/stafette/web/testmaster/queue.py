@@ -181,7 +181,7 @@ class Testmaster:
 
     async def _take_over(self) -> None:
         """Become the one who works this queue."""
-        while not self._try_to_lock():
+        while not self._try_to_lock():  # noqa: ASYNC110 - who holds a lock does not tell when they let go
             await asyncio.sleep(LOOK_SECONDS)
 
     def _try_to_lock(self) -> bool:
@@ -279,10 +279,13 @@ class Testmaster:
 async def _dismissed(child: asyncio.subprocess.Process) -> None:
     """Let a child end everything; it knows by its input's end."""
     assert child.stdin is not None
+    assert child.stdout is not None
     child.stdin.close()
     try:
         async with asyncio.timeout(GOODBYE_SECONDS):
-            await child.communicate()
+            while await child.stdout.readline():
+                pass
+            await child.wait()
     except TimeoutError:
         child.kill()
         await child.wait()

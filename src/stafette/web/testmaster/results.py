@@ -46,17 +46,25 @@ def verdict(state: str, views: Sequence[RunView]) -> Verdict:
     missed = [view for view in done if view.missed]
     if bad:
         first = bad[0]
-        return Verdict("bad", "not valid", f"{len(bad)} of {len(done)} runs are not valid; run {first.run}: {first.problem}")
+        return Verdict(
+            "bad", "not valid", f"{len(bad)} of {len(done)} runs are not valid; run {first.run}: {first.problem}"
+        )
     if failed:
-        return Verdict("bad", "failed", f"{len(failed)} of {len(views)} runs failed; run {failed[0].run}: {failed[0].problem}")
+        return Verdict(
+            "bad", "failed", f"{len(failed)} of {len(views)} runs failed; run {failed[0].run}: {failed[0].problem}"
+        )
     if missed:
         first_missed = missed[0].missed[0]
         told = f"{first_missed.metric} {first_missed.threshold} (was {_number(first_missed.value)})"
-        return Verdict("bad", "missed", f"in {len(missed)} of {len(done)} runs thresholds were missed; run {missed[0].run}: {told}")
+        return Verdict(
+            "bad", "missed", f"in {len(missed)} of {len(done)} runs thresholds were missed; run {missed[0].run}: {told}"
+        )
     if len(done) < len(views):
         return Verdict("open", "unfinished", f"{len(done)} of {len(views)} runs are done; it is {state}")
     reached = "; every threshold was reached" if any(view.thresholds for view in views) else ""
-    return Verdict("good", "valid", f"{'the run is' if len(views) == 1 else f'all {len(views)} runs are'} valid{reached}")
+    return Verdict(
+        "good", "valid", f"{'the run is' if len(views) == 1 else f'all {len(views)} runs are'} valid{reached}"
+    )
 
 
 def _number(value: float | None) -> str:
