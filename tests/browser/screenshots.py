@@ -1,6 +1,6 @@
 """Looks at the main pages of a system with some life in it, light and dark, and keeps what it saw in docs/images.
 
-    python -m tests.browser.screenshots [FOLDER]
+python -m tests.browser.screenshots [FOLDER]
 """
 
 from __future__ import annotations
