@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from axe_playwright_python.base import AXE_FILE_PATH
-from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, Route, StorageState, async_playwright
 
 import stafette
 from stafette.client.sync import Client
@@ -94,8 +94,14 @@ async def watched(context: BrowserContext, web: str) -> Complaints:
 Entrance = Callable[..., Awaitable[Page]]
 
 
+@pytest.fixture(scope="session")
+def sessions() -> dict[str, StorageState]:
+    """What browsers remember of those who have logged in, by secret: coming in through the door takes a second."""
+    return {}
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def enter(browser: Browser, system: System) -> AsyncIterator[Entrance]:
+async def enter(browser: Browser, system: System, sessions: dict[str, StorageState]) -> AsyncIterator[Entrance]:
     """Opens a page in a browser context of its own, logged in unless told otherwise; complaints fail the test.
 
     `await enter("/queues", secret=None, allowed="pattern of expected complaints", **options of the context)`.
@@ -103,12 +109,14 @@ async def enter(browser: Browser, system: System) -> AsyncIterator[Entrance]:
     contexts: list[tuple[BrowserContext, Complaints, str]] = []
 
     async def start(path: str = "/", *, secret: str | None = system.secret, allowed: str = "", **options: Any) -> Page:
-        context = await browser.new_context(base_url=system.web, **options)
+        known = sessions.get(secret) if secret is not None else None
+        context = await browser.new_context(base_url=system.web, storage_state=known, **options)
         context.set_default_timeout(20_000)
         contexts.append((context, await watched(context, system.web), allowed))
         page = await context.new_page()
-        if secret is not None:
+        if secret is not None and known is None:
             await log_in(page, secret)
+            sessions[secret] = await context.storage_state()
         await page.goto(path)
         return page
 
