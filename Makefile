@@ -27,11 +27,11 @@ $(READY): pyproject.toml requirements.lock | $(BIN)/uv
 demo: $(READY) ## start everything in .demo/, pass some messages, measure for a moment, stop
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
 
-test: $(READY) ## run every test, on a real PostgreSQL
-	@$(BIN)/python -m pytest
+test: $(READY) ## run every test, on a real PostgreSQL, with real processes and a real browser if there is one
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 test-fast: $(READY) ## run the tests that take less than a few seconds each
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not slow"
 
 check: $(READY) ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff format --check
