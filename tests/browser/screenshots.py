@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -65,19 +66,16 @@ async def keep(page: Page, folder: Path, name: str, path: str, ready: str) -> No
     print(folder / f"{name}.png", file=sys.stderr)
 
 
-async def run_experiment(page: Page) -> str:
-    """Clone the smoke test's sweep on the pages, run it, and wait for its analysis; returns where the result is."""
-    await page.goto("/lab/experiments/new")
-    await page.get_by_label("TOML").fill((SMOKE / "sweep.toml").read_text())
-    await page.get_by_label("Name").first.fill("sweep")
-    await page.get_by_role("button", name="Save").click()
-    await page.wait_for_url("**/lab/experiments/sweep*")
+async def run_experiment(page: Page, system: System) -> str:
+    """Run the smoke test's sweep from the pages and wait for its analysis; returns where the result is."""
+    folder = system.data / "experiments"
+    folder.mkdir(exist_ok=True)
+    shutil.copy(SMOKE / "sweep.toml", folder / "sweep.toml")
+    await page.goto("/lab/experiments/sweep")
     await page.get_by_label("Profile").select_option("quick")
     await page.get_by_role("button", name="Run").click()
-    await page.wait_for_url("**/lab/queue/**")
-    result = page.get_by_role("link", name="Result")
-    await result.wait_for(timeout=300_000)
-    return await result.get_attribute("href") or ""
+    await page.locator("#outcome .state").filter(has_text="done").wait_for(timeout=300_000)
+    return "/lab/series/sweep-0001"
 
 
 async def pages(browser: Browser, system: System, folder: Path) -> None:
@@ -85,7 +83,7 @@ async def pages(browser: Browser, system: System, folder: Path) -> None:
     context = await browser.new_context(base_url=system.web, viewport=SIZE)
     page = await context.new_page()
     await log_in(page, system.secret)
-    result = await run_experiment(page)
+    result = await run_experiment(page, system)
     await page.goto("/queues/orders")
     message = await page.locator("a[href*='/messages/']").first.get_attribute("href") or ""
     for theme in ("light", "dark"):

@@ -68,7 +68,10 @@ def broker(
         bool, typer.Option("--unsafe-durability", help="Accept a database that may lose what it confirmed.")
     ] = False,
 ) -> None:
-    """Run a broker in the foreground and print its URL; SIGTERM or Ctrl-C drains it."""
+    """Run a broker in the foreground and print its URL; SIGTERM or Ctrl-C drains it.
+
+    Example: stafette broker --database postgresql://me@db.example/app --workers 4
+    """
     if context.invoked_subcommand is not None:
         return
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
@@ -101,21 +104,30 @@ def broker(
 
 @ctl.command()
 def shutdown(data: Data = None) -> None:
-    """Let the brokers drain, and wait until they have ended."""
+    """Let the brokers drain, and wait until they have ended.
+
+    Example: stafette broker ctl shutdown
+    """
     answers = _ask_all(data, "shutdown")
     say(f"{len(answers)} broker{'s have' if len(answers) > 1 else ' has'} ended")
 
 
 @ctl.command()
 def stacks(data: Data = None) -> None:
-    """Print what every thread and task is doing, even if the event loop is stuck."""
+    """Print what every thread and task is doing, even if the event loop is stuck.
+
+    Example: stafette broker ctl stacks
+    """
     for answer in _ask_all(data, "stacks"):
         print(answer)
 
 
 @ctl.command()
 def memory(data: Data = None, as_json: Json = False) -> None:
-    """Print how much memory is in use, and what may be holding it."""
+    """Print how much memory is in use, and what may be holding it.
+
+    Example: stafette broker ctl memory --json
+    """
     for answer in _ask_all(data, "memory"):
         assert isinstance(answer, dict)
         show_record(answer, as_json=as_json)
@@ -123,7 +135,10 @@ def memory(data: Data = None, as_json: Json = False) -> None:
 
 @ctl.command()
 def status(data: Data = None) -> None:
-    """Print the figures of each broker as a line of JSON."""
+    """Print the figures of each broker as a line of JSON.
+
+    Example: stafette broker ctl status
+    """
     for answer in _ask_all(data, "status"):
         assert isinstance(answer, dict)
         show_record(answer, as_json=True)

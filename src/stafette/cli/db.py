@@ -53,7 +53,10 @@ def start(
     tcp: Annotated[bool, typer.Option("--tcp", help="Listen on a free TCP port, too; it wants a password.")] = False,
     host: Annotated[str, typer.Option("--host", help="The address for --tcp.")] = LOOPBACK,
 ) -> None:
-    """Start the embedded PostgreSQL (harmless when it runs), bring its schema up to date, print its URL."""
+    """Start the embedded PostgreSQL (harmless when it runs), bring its schema up to date, print its URL.
+
+    Example: psql $(stafette db start)
+    """
     server = _embedded(data, tcp=tcp, host=host)
     server.start()
     asyncio.run(schema.migrate(server.url))
@@ -63,7 +66,10 @@ def start(
 
 @app.command()
 def stop(data: Data = None) -> None:
-    """Stop the embedded PostgreSQL (harmless when it does not run)."""
+    """Stop the embedded PostgreSQL (harmless when it does not run).
+
+    Example: stafette db stop --data ./mail
+    """
     server = _embedded(data)
     was_running = server.running
     server.stop()
@@ -72,13 +78,19 @@ def stop(data: Data = None) -> None:
 
 @app.command()
 def url(data: Data = None, database: Database = None) -> None:
-    """Print the URL of the database."""
+    """Print the URL of the database.
+
+    Example: psql $(stafette db url)
+    """
     print(database_url(data, database))
 
 
 @app.command()
 def status(data: Data = None, database: Database = None, as_json: Json = False) -> None:
-    """Say whether the database is there, durable and up to date; exit code 1 or 3 when it is not."""
+    """Say whether the database is there, durable and up to date; exit code 1 or 3 when it is not.
+
+    Example: stafette db status --json
+    """
     url = database_url(data, database)
     problem: StafetteError | None = None
     facts: dict[str, object] = {}
@@ -109,7 +121,10 @@ async def _facts(url: str) -> dict[str, object]:
 
 @app.command()
 def migrate(data: Data = None, database: Database = None) -> None:
-    """Bring the schema up to date (harmless when it is)."""
+    """Bring the schema up to date (harmless when it is).
+
+    Example: stafette db migrate --database postgresql://me@db.example/app
+    """
     change = asyncio.run(schema.migrate(database_url(data, database)))
     if change.before != change.after:
         say(f"schema migrated from version {change.before} to {change.after}")
@@ -123,7 +138,10 @@ def reset(
     database: Database = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Remove all clients, queues and messages for good, and start with an empty schema."""
+    """Remove all clients, queues and messages for good, and start with an empty schema.
+
+    Example: stafette db reset --yes
+    """
     url = database_url(data, database)
     if not yes:
         typer.confirm(f"Remove all clients, queues and messages from {shown(url)}?", abort=True, err=True)

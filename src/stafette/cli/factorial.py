@@ -36,7 +36,10 @@ def factorial(
     signs: Annotated[bool, typer.Option("--signs", help="Print the sign table, too.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Effects of factors with two levels, their share of the variation, and intervals when runs are repeated."""
+    """Effects of factors with two levels, their share of the variation, and intervals when runs are repeated.
+
+    Example: stafette factorial runs.csv --factors clients,size --response mean_ms
+    """
     names = [name.strip() for name in next(csv.reader([factors], skipinitialspace=True), [])]
     analysis = _analysed(table, names, response.strip(), level, multiplicative)
     for note in analysis.notes:

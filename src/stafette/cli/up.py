@@ -16,7 +16,7 @@ from stafette.cli import web
 from stafette.cli.broker_link import running
 from stafette.cli.db import Data
 from stafette.cli.exits import CANNOT_CONNECT
-from stafette.cli.output import Json, say, show_record
+from stafette.cli.output import Json, say, show_json, show_record
 from stafette.database import schema
 from stafette.database.connect import shown
 from stafette.database.embedded import EmbeddedPostgres
@@ -33,6 +33,7 @@ def up(
     port: Port = 7470,
     web_port: WebPort = 7471,
     no_web: Annotated[bool, typer.Option("--no-web", help="Without the web console.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Start the embedded PostgreSQL, a broker and the web console in the background; harmless when they run.
 
@@ -48,10 +49,13 @@ def up(
     server.start()
     asyncio.run(schema.migrate(server.url))
     url = running("broker", chosen.data) or _start("broker", chosen.data, "--port", port)
-    print(url)
+    if not as_json:
+        print(url)
     say(f"broker    {url}")
     if not no_web:
         _web(chosen.data, server.url, web_port)
+    if as_json:
+        show_json(_found(chosen.data, server))
     say(f"database  {server.url}")
     say(f"data      {chosen.data.resolve()}")
     say(f"stop with `stafette down{'' if data is None else f' --data {data}'}`")
@@ -95,16 +99,20 @@ def status(data: Data = None, as_json: Json = False) -> None:
     Example: stafette status --json
     """
     folder = settings.load(data=data).data
-    server = EmbeddedPostgres(folder)
-    found = {
-        "broker": running("broker", folder),
-        "web": running("web", folder),
-        "database": server.url if server.running else None,
-        "data": str(folder.resolve()),
-    }
+    found = _found(folder, EmbeddedPostgres(folder))
     show_record(found, as_json=as_json)
     if found["broker"] is None or found["database"] is None:
         raise typer.Exit(CANNOT_CONNECT)
+
+
+def _found(data: Path, server: EmbeddedPostgres) -> dict[str, str | None]:
+    """What runs with a data folder."""
+    return {
+        "broker": running("broker", data),
+        "web": running("web", data),
+        "database": server.url if server.running else None,
+        "data": str(data.resolve()),
+    }
 
 
 def _start(kind: str, data: Path, flag: str, port: int) -> str:
