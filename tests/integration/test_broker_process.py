@@ -155,7 +155,7 @@ async def test_an_operator_can_look_at_all_brokers_and_end_them(processes: Broke
     # Given a broker with a parked read and, beside its socket, one that a killed broker left behind
     broker, other = await asyncio.gather(processes.start(), processes.start())
     with socket.socket(socket.AF_UNIX) as stale:
-        stale.bind(str(processes.data / "run/broker-1.sock"))
+        stale.bind(str(control.folder_of(processes.data) / "broker-1.sock"))
     async with await stafette.aio.connect(broker.url, name="alice") as alice:
         await alice.create_queue("jobs")
         reading = asyncio.create_task(alice.receive("jobs", wait=600))
@@ -225,12 +225,15 @@ async def test_a_data_folder_too_deep_for_a_socket(database: str, tmp_path: Path
 
 async def test_a_broker_that_cannot_offer_commands_serves_all_the_same(database: str, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    (tmp_path / "data/run").write_text("in the way")
+    in_the_way = control.folder_of(tmp_path / "data")
+    in_the_way.parent.mkdir(mode=0o700, exist_ok=True)
+    in_the_way.write_text("in the way")
     async with broker_processes(database, tmp_path / "data") as processes:
         broker = await processes.start()
         await broker.says("(will not find this broker)")
         async with await stafette.aio.connect(broker.url, name="alice") as alice:
             await alice.ping()
+    in_the_way.unlink()
 
 
 # Metrics

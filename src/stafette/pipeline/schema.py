@@ -6,9 +6,12 @@ so that a mistake shows where it is made.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
 from stafette import trace
@@ -46,6 +49,17 @@ REJECTS = StructType(
 
 REJECTED_TEXT = 200
 """Characters of a rejected line that are kept."""
+
+
+def small(spark: SparkSession, rows: Iterable[Sequence[object]], schema: StructType | str) -> DataFrame:
+    """A small table that is made here. It goes over as Arrow: for a list, Spark would start Python on its workers."""
+    types = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(types, StructType)
+    columns = list(zip(*rows, strict=True)) or [()] * len(types)
+    arrow = to_arrow_schema(types)
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, arrow, strict=True)]
+    table: DataFrame = spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), types)
+    return table
 
 
 def check(frame: DataFrame, schema: StructType) -> DataFrame:

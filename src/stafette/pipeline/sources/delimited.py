@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from stafette.pipeline.schema import ROWS, check
+from stafette.pipeline.schema import ROWS, check, small
 from stafette.pipeline.sources import files, lines, mapping
 from stafette.pipeline.sources.base import Source
 from stafette.pipeline.sources.made_up import runs_of
@@ -47,7 +47,7 @@ def read(spark: SparkSession, folders: Sequence[str | Path], how: Mapping | Path
         places = {(tuple(sorted(numbers.items())), max(numbers.values()) + 1): []}
     found = [_parsed(_of(texts.lines, names), dict(columns), count, how) for (columns, count), names in places.items()]
     if not found:
-        return Source(spark.createDataFrame([], ROWS), files.bad_files(spark, bad), [])
+        return Source(small(spark, [], ROWS), files.bad_files(spark, bad), [])
     parsed = reduce(DataFrame.unionByName, found)
     rows = check(parsed.where(F.col("reason").isNull()), ROWS)
     rejects = lines.rejects(texts.lines, parsed, F.lit(how.header)).unionByName(files.bad_files(spark, bad))

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline.schema import REJECTS
+from stafette.pipeline.schema import REJECTS, small
 
 OUTPUT = "analysis"
 """Where results go in a folder that was given; they are not read again."""
@@ -88,7 +88,7 @@ def sift(files: Sequence[str], look: Callable[[Sequence[str]], list[Found]]) -> 
 
 def bad_files(spark: SparkSession, bad: Sequence[BadFile]) -> DataFrame:
     """The files as rejects, each as a whole."""
-    return spark.createDataFrame([(each.file, 0, "", each.reason) for each in bad], REJECTS)
+    return small(spark, [(each.file, 0, "", each.reason) for each in bad], REJECTS)
 
 
 def sentence(error: Exception) -> str:

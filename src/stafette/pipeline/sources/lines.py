@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline.schema import REJECTED_TEXT, REJECTS, check
+from stafette.pipeline.schema import REJECTED_TEXT, REJECTS, check, small
 from stafette.pipeline.sources import files
 
 
@@ -46,7 +46,7 @@ def read(spark: SparkSession, folders: Sequence[str | Path], pattern: str = "*")
         F.monotonically_increasing_id().alias("place"),
         F.make_valid_utf8("value").alias("text"),
     )
-    named = spark.createDataFrame(names, "path string, file string, run string, node string")
+    named = small(spark, names, "path string, file string, run string, node string")
     # A look-up for each line: to decode the path of each would take longer than to read it.
     return Texts({run: root for root, run in roots.items()}, lines.join(F.broadcast(named), "path").drop("path"), bad)
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline.schema import REJECTED_TEXT, REJECTS, ROWS, check
+from stafette.pipeline.schema import REJECTED_TEXT, REJECTS, ROWS, check, small
 from stafette.pipeline.sources import files, record, samples
 from stafette.pipeline.sources.base import Run, Source
 from stafette.pipeline.transforms.counts import NAMES, Names
@@ -96,7 +96,7 @@ def _traces(spark: SparkSession, paths: Sequence[str], wanted: Mapping[str, str]
     names = sorted({its for _, its, _ in census if None not in its})
     rows = check(parquet(spark, _short(sound, paths), ROWS), ROWS)
     if not faulty:
-        return _Traces(rows, spark.createDataFrame([], REJECTS), bad, names)
+        return _Traces(rows, small(spark, [], REJECTS), bad, names)
     checked = _checked(spark, sorted(faulty), wanted)
     kept = check(checked.where(F.col("reason").isNull()), ROWS)
     return _Traces(rows.unionByName(kept) if sound else kept, _rejects(checked), bad, names)
@@ -105,7 +105,7 @@ def _traces(spark: SparkSession, paths: Sequence[str], wanted: Mapping[str, str]
 def _checked(spark: SparkSession, faulty: Sequence[str], wanted: Mapping[str, str]) -> DataFrame:
     """The rows of files that have bad ones, with file, line and reason."""
     its = [(file, wanted[_parent(_parent(file))]) for file in faulty]
-    expected = spark.createDataFrame(its, "file string, its string")
+    expected = small(spark, its, "file string, its string")
     foreign = F.when(F.col("run") != F.col("its"), F.concat(F.lit("it is of the run "), "run"))
     rows = parquet(spark, faulty, ROWS).select(
         "*", files.file().alias("file"), (F.col("_metadata.row_index") + 1).alias("line")
@@ -122,7 +122,7 @@ def _rejects(checked: DataFrame) -> DataFrame:
 def parquet(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
     """Parquet of a schema that we know; folders are not asked for columns in their names."""
     if not paths:
-        return spark.createDataFrame([], schema)
+        return small(spark, [], schema)
     reader = spark.read.schema(schema).option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
     return reader.parquet(*files.escaped(paths))
 

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
+from stafette.pipeline.schema import small
 from stafette.pipeline.sources import files
 from stafette.pipeline.sources.base import Samples
 
@@ -60,7 +61,7 @@ def _frame(spark: SparkSession, paths: Sequence[str], schema: StructType) -> Dat
 def _with_run(spark: SparkSession, paths: Sequence[str], schema: StructType, ours: Mapping[str, str]) -> DataFrame:
     whole = StructType([StructField("run", StringType()), *schema.fields])
     if not paths:
-        return spark.createDataFrame([], whole)
-    runs = spark.createDataFrame([(path, ours[path]) for path in paths], "file string, run string")
+        return small(spark, [], whole)
+    runs = small(spark, [(path, ours[path]) for path in paths], "file string, run string")
     rows = _frame(spark, paths, schema).withColumn("file", files.file())
     return rows.join(F.broadcast(runs), "file").select(*whole.names)

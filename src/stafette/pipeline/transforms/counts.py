@@ -25,7 +25,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
-from stafette.pipeline.schema import check
+from stafette.pipeline.schema import check, small
 from stafette.pipeline.transforms.bins import bin_of
 
 NAMES = ("run", "tier", "operation", "outcome")
@@ -113,7 +113,7 @@ def exact(
 
 def coded(spark: SparkSession, known: Sequence[Names]) -> DataFrame:
     """The codes of names that are known already; Spark makes no job for it."""
-    told = spark.createDataFrame(list(known), ", ".join(f"{name} string" for name in NAMES))
+    told = small(spark, known, ", ".join(f"{name} string" for name in NAMES))
     return check(told.select(code().alias("code"), *NAMES), CODES)
 
 
@@ -164,7 +164,7 @@ def _keyed(rows: DataFrame, runs: Sequence[Timed], window_ns: int) -> DataFrame:
 
 def _times(spark: SparkSession, runs: Sequence[Timed]) -> DataFrame:
     known = [(run.run, run.load_start, run.start, run.end) for run in runs]
-    told = spark.createDataFrame(known, "run string, load_start long, measured_start long, measured_end long")
+    told = small(spark, known, "run string, load_start long, measured_start long, measured_end long")
     return told.select(run_code().alias("run_code"), "load_start", "measured_start", "measured_end")
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
-from stafette.pipeline.schema import check
+from stafette.pipeline.schema import check, small
 from stafette.pipeline.transforms.counts import Timed
 
 _SECOND = [StructField("run", StringType()), StructField("second", DoubleType())]
@@ -35,5 +35,5 @@ def costs(samples: DataFrame, runs: Sequence[Timed]) -> DataFrame:
 
 def _since_load(samples: DataFrame, runs: Sequence[Timed]) -> DataFrame:
     spark: SparkSession = samples.sparkSession
-    starts = spark.createDataFrame([(run.run, run.load_start) for run in runs], "run string, load_start long")
+    starts = small(spark, [(run.run, run.load_start) for run in runs], "run string, load_start long")
     return samples.join(F.broadcast(starts), "run").withColumn("second", (F.col("at_ns") - F.col("load_start")) / 1e9)

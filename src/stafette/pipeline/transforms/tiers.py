@@ -15,7 +15,7 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 
 from stafette import trace
 from stafette.pipeline.results import PHASES
-from stafette.pipeline.schema import check
+from stafette.pipeline.schema import check, small
 from stafette.pipeline.transforms.counts import Timed, run_code
 
 OWN = ("queue_ns", "encode_ns", "read_ns")
@@ -40,7 +40,7 @@ def joined(rows: DataFrame, runs: Sequence[Timed], names: Sequence[tuple[str, st
     """
     spark = rows.sparkSession
     known = [(run.run, run.start, run.end) for run in runs]
-    told = spark.createDataFrame(known, "run string, from_ns long, to_ns long")
+    told = small(spark, known, "run string, from_ns long, to_ns long")
     times = F.broadcast(told.select(run_code().alias("run_code"), "from_ns", "to_ns"))
     measured = (F.col("intended_ns") >= F.col("from_ns")) & (F.col("intended_ns") < F.col("to_ns"))
     clients = _side(rows, times, "client", OWN, F.col("end_ns") - F.col("intended_ns"), measured.alias("measured"))
@@ -69,7 +69,7 @@ def joined(rows: DataFrame, runs: Sequence[Timed], names: Sequence[tuple[str, st
         *(mean(F.col(f"client_{name}")).alias(f"client_{name.replace('_ns', '_ms')}") for name in OWN),
         mean(unexplained).alias("unexplained_ms"),
     )
-    named = spark.createDataFrame(list(names), "run string, operation string, outcome string")
+    named = small(spark, names, "run string, operation string, outcome string")
     coded = named.select(F.xxhash64(run_code(), "operation", "outcome").alias("code"), "run", "operation", "outcome")
     return check(found.join(F.broadcast(coded), "code"), JOINED)
 
