@@ -5,6 +5,7 @@ PYTHON ?= python3
 UV_VERSION := 0.13.7
 BIN := .venv/bin
 READY := .venv/.ready
+SIDE_BY_SIDE := -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast check format bench lab-smoke screenshots lock clean
@@ -28,10 +29,10 @@ demo: $(READY) ## start everything in .demo/, pass some messages, measure for a 
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
 
 test: $(READY) ## run every test, on a real PostgreSQL, with real processes and a real browser if there is one
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-fast: $(READY) ## run the tests that take less than a few seconds each
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not slow"
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
 
 check: $(READY) ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff format --check

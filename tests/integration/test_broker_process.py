@@ -173,7 +173,7 @@ async def test_an_operator_can_look_at_all_brokers_and_end_them(processes: Broke
         shown = await processes.ctl("stacks")
         assert shown.count("Thread MainThread") == 2
         assert "in _ring\n" in shown  # deep down in a task
-        socket_file = processes.data / f"run/broker-{broker.pid}.sock"
+        socket_file = control.folder_of(processes.data) / f"broker-{broker.pid}.sock"
         assert (socket_file.stat().st_mode & 0o777, socket_file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
         # And shutdown drains all of them, and returns when they are gone
