@@ -88,7 +88,7 @@ async def pages(browser: Browser, system: System, folder: Path) -> None:
     message = await page.locator("a[href*='/messages/']").first.get_attribute("href") or ""
     for theme in ("light", "dark"):
         await page.emulate_media(color_scheme=theme)
-        await keep(page, folder, f"overview-{theme}", "/", "#rates .main-svg")
+        await keep(page, folder, f"overview-{theme}", "/?span=15m", "#rates .main-svg")
         await keep(page, folder, f"queue-{theme}", "/queues/orders", "h1")
         await keep(page, folder, f"message-{theme}", message, "h1")
         await keep(page, folder, f"brokers-{theme}", "/brokers", "h1")

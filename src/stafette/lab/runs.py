@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -79,8 +79,18 @@ def record_of(series: Series, place: int) -> RunRecord | None:
 
 
 def points(views: Sequence[RunView]) -> list[dict[str, Any]]:
-    """Each point over its repetitions: means of the metrics, with half the width of their intervals."""
-    return [_point(views, label) for label in dict.fromkeys(view.label for view in views)]
+    """Each point over its repetitions: means of the metrics, with half the width of their intervals; by level."""
+    levels = {view.label: view.levels for view in views}
+    return [_point(views, label) for label in sorted(levels, key=lambda label: _order(levels[label]))]
+
+
+def _order(levels: Mapping[str, Any]) -> list[tuple[bool, float, str]]:
+    """Numbers as numbers, before words; runs are made in a random order, which nobody wants to read."""
+    numbers = [isinstance(level, int | float) and not isinstance(level, bool) for level in levels.values()]
+    return [
+        (not number, level if number else 0.0, str(level))
+        for number, level in zip(numbers, levels.values(), strict=True)
+    ]
 
 
 def _point(views: Sequence[RunView], label: str) -> dict[str, Any]:

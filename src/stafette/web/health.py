@@ -52,9 +52,8 @@ def _stock(stock: Stock, now: datetime) -> Check:
 
 def _dead(stock: Stock) -> Check:
     if stock.dead:
-        return Check(
-            "dead letters", "open", f"{stock.dead:,} messages were delivered too often; look at them, then redrive"
-        )
+        many = "1 message was" if stock.dead == 1 else f"{stock.dead:,} messages were"
+        return Check("dead letters", "open", f"{many} delivered too often; see why, then redrive")
     return Check("dead letters", "good", "none")
 
 
