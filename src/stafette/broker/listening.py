@@ -1,4 +1,4 @@
-"""The sockets a broker listens on.
+"""The sockets a broker, or the web console, listens on, and who may reach them.
 
 Workers share one port (SO_REUSEPORT), and the kernel deals new connections out to them. The same option would let two
 brokers that know nothing of each other share a port without a word, each with half of the clients; hence a port is
@@ -8,13 +8,36 @@ first tried without it, which fails if anybody at all listens there.
 from __future__ import annotations
 
 import errno
+import ipaddress
 import socket
 from contextlib import ExitStack
+from pathlib import Path
 
 from stafette.errors import InvalidRequest, StafetteError, Unavailable
 
 NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 """What binding says of an address that the machine does not have, such as ::1 where IPv6 is off."""
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can connect to an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_protection(host: str, certificate: Path | None, key: Path | None, *, insecure: bool) -> None:
+    """Refuse to serve strangers without TLS, unless told to."""
+    if (certificate is None) != (key is None):
+        raise InvalidRequest("TLS needs both a certificate and its key; give --tls-certificate and --tls-key")
+    if not is_local(host) and certificate is None and not insecure:
+        raise InvalidRequest(
+            f"{host or 'the empty host'} can be reached from other machines;"
+            " give --tls-certificate and --tls-key, or accept unprotected connections with --insecure"
+        )
 
 
 def bind(host: str, port: int, *, shared: bool = False) -> list[socket.socket]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import os
 import socket
 import ssl
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from stafette.broker.connection import Connection
 from stafette.broker.limits import Limits
-from stafette.broker.listening import bind
+from stafette.broker.listening import bind, check_protection, is_local
 from stafette.broker.node import Node
 from stafette.broker.tracing import traced
 from stafette.broker.upkeep import Service, serve
@@ -63,24 +62,13 @@ class BrokerSettings:
 
     def check(self) -> None:
         """Refuse to serve strangers without TLS and secrets, unless told to."""
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            raise InvalidRequest("TLS needs both a certificate and its key; give --tls-certificate and --tls-key")
-        if not self.local and self.tls_certificate is None and not self.insecure:
-            raise InvalidRequest(
-                f"{self.host or 'the empty host'} can be reached from other machines;"
-                " give --tls-certificate and --tls-key, or accept unprotected connections with --insecure"
-            )
+        check_protection(self.host, self.tls_certificate, self.tls_key, insecure=self.insecure)
         self.tls()
 
     @property
     def local(self) -> bool:
         """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_local(self.host)
 
     @property
     def require_secrets(self) -> bool:

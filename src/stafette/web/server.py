@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 import socket
@@ -13,8 +12,7 @@ from pathlib import Path
 import uvicorn
 
 from stafette.broker.control import Control
-from stafette.broker.listening import bind, port_of
-from stafette.errors import InvalidRequest
+from stafette.broker.listening import bind, check_protection, port_of
 from stafette.web.app import make_app
 from stafette.web.site import WebSettings, opened
 
@@ -33,25 +31,6 @@ class Address:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     insecure: bool = False
-
-    def check(self) -> None:
-        """Refuse to show messages to strangers on the way, unless told to."""
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            raise InvalidRequest("TLS needs both a certificate and its key; give --tls-certificate and --tls-key")
-        if not self._local and self.tls_certificate is None and not self.insecure:
-            raise InvalidRequest(
-                f"{self.host or 'the empty host'} can be reached from other machines;"
-                " give --tls-certificate and --tls-key, or accept unprotected connections with --insecure"
-            )
-
-    @property
-    def _local(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
 
     def url(self, port: int) -> str:
         """What to type into a browser."""
@@ -75,7 +54,7 @@ class _Server(uvicorn.Server):
 
 async def serve(address: Address, settings: WebSettings, started: Callable[[str], None]) -> None:
     """Serve until told to stop; `started` learns the address."""
-    address.check()
+    check_protection(address.host, address.tls_certificate, address.tls_key, insecure=address.insecure)
     async with opened(settings):
         pass  # what is wrong with the database is said before anything listens
     sockets = bind(address.host, address.port)
