@@ -24,6 +24,7 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook, before us otherwise
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say which tests belong into one process when several run side by side: those of a file at least."""
     for item in items:
