@@ -5,10 +5,10 @@ PYTHON ?= python3
 UV_VERSION := 0.13.7
 BIN := .venv/bin
 READY := .venv/.ready
-SIDE_BY_SIDE := -n 3 --dist loadgroup
+SIDE_BY_SIDE := -n 3 --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format bench lab-smoke screenshots lock clean
+.PHONY: help setup demo test test-fast check format bench lab-smoke results screenshots docs lock clean
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -25,8 +25,12 @@ $(READY): pyproject.toml requirements.lock | $(BIN)/uv
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
 
-demo: $(READY) ## start everything in .demo/, pass some messages, measure for a moment, stop
-	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
+demo: ## start everything in .demo/, pass messages, run an experiment in the console; STOP=--stop ends it again
+	@$(MAKE) --question $(READY) || { \
+	  echo "Installing Stafette and all it needs in .venv: 1.6 GB, half a minute where the network is fast"; \
+	  { while sleep 5 && kill -0 $$$$ 2>/dev/null; do echo "     …"; done; } & \
+	  $(MAKE) --no-print-directory $(READY); code=$$?; kill $$!; exit $$code; }
+	@$(BIN)/python examples/demo.py $(STOP)
 
 test: $(READY) ## run every test, on a real PostgreSQL, with real processes and a real browser if there is one
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
@@ -54,12 +58,19 @@ bench: $(READY) ## measure, on this machine, as ratios within one run
 lab-smoke: $(READY) ## run one quick experiment of each kind and check all counts
 	@$(BIN)/python -m bench.lab_smoke
 
+results: $(READY) ## run the quick profile of every experiment, an hour in all, and write docs/results.md
+	@$(BIN)/python -m bench.results
+
 screenshots: $(READY) ## look at the main pages with Chromium, light and dark, and keep what was seen in docs/images
 	@$(BIN)/python -m tests.browser.screenshots
+
+docs: $(READY) ## make the pages a site in .docs/, with the reference from the code; every warning is an error
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . .docs
+	@echo "the site is at file://$(CURDIR)/.docs/index.html"
 
 lock: | $(BIN)/uv ## choose the newest versions that fit pyproject.toml and write them down with hashes
 	@$(BIN)/uv pip compile --quiet --universal --all-extras --generate-hashes --no-emit-index-url --no-header \
 	  --upgrade --output-file requirements.lock pyproject.toml
 
 clean: ## remove the environment and caches, never data
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .docs
