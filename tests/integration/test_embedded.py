@@ -384,6 +384,16 @@ def test_tcp_can_be_given_up_again(make: Make) -> None:
     test_without_asking_there_is_no_tcp(without)
 
 
+@pytest.mark.parametrize("tcp", [False, True])
+def test_a_base_backup_can_be_taken(make: Make, tmp_path: Path, tcp: bool) -> None:
+    server = make(tcp=tcp)
+    server.start()
+    url, copy = server.tcp_url or server.url, tmp_path / "copy"
+    command = [str(server.bin("pg_basebackup")), "--dbname", url, "--pgdata", str(copy), "--checkpoint", "fast"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert (copy / "backup_label").exists()
+
+
 # Folders and users
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import msgspec
@@ -16,6 +17,7 @@ import msgspec
 from stafette.errors import InternalError, InvalidRequest, RequestTimeout, StafetteError, Unavailable, from_sqlstate
 
 CONNECT_SECONDS = 10.0
+"""How long all servers in a URL may take together to let us in."""
 COMMAND_SECONDS = 30.0
 OLDEST_POSTGRESQL = 15
 
@@ -46,7 +48,7 @@ async def connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
     """Open one connection, checked for a version that will do."""
     with translated_errors(url):
         check_url(url)
-        connection = await asyncpg.connect(
+        connection = await connect_any(
             url, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=SESSION_SETTINGS
         )
         await prepare_connection(connection)
@@ -55,6 +57,32 @@ async def connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
         await connection.close()
         raise InternalError(f"{shown(url)} is PostgreSQL {major}; Stafette needs {OLDEST_POSTGRESQL} or newer")
     return connection
+
+
+async def connect_any(
+    dsn: str | None = None, *, timeout: float = CONNECT_SECONDS, **options: Any
+) -> asyncpg.Connection[asyncpg.Record]:
+    """Connect to the first server in a URL that will do, as asyncpg's own `connect` (and its pool) would.
+
+    But that gives all servers one time together, and one that is mute would leave none for the next.
+    """
+    *others, last = _servers(dsn or "")
+    seconds = timeout / (len(others) + 1)
+    for server in others:
+        try:
+            return await asyncpg.connect(server, timeout=seconds, **options)
+        except (OSError, asyncpg.CannotConnectNowError, asyncpg.TargetServerAttributeNotMatched):
+            continue
+    return await asyncpg.connect(last, timeout=seconds, **options)
+
+
+def _servers(url: str) -> list[str]:
+    """The URL once for each server that it names."""
+    parts = urlsplit(url)
+    login, at, servers = parts.netloc.rpartition("@")
+    if "," not in servers:
+        return [url]
+    return [urlunsplit(parts._replace(netloc=f"{login}{at}{server}")) for server in servers.split(",")]
 
 
 def check_url(url: str) -> None:

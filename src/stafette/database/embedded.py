@@ -266,7 +266,10 @@ class EmbeddedPostgres:
         user.write(self._cluster / "stafette.conf", f"{SETTINGS.read_text()}\n# This machine and this start\n{lines}")
         # Only the server's user and root can enter the socket's folder: there is nothing left to prove.
         callers = f"{LOOPBACK}/32" if self._host == LOOPBACK else "all"
-        access = "local all all trust\n" + (f"host all all {callers} scram-sha-256\n" if self._tcp else "")
+        databases = "all,replication"  # the second for base backups, which "all" leaves out
+        access = f"local {databases} all trust\n"
+        if self._tcp:
+            access += f"host {databases} all {callers} scram-sha-256\n"
         user.write(self._cluster / "pg_hba.conf", access)
 
     def _run(self, inherited: Inherited, cluster: Path, program: str, *arguments: str, text: str = "") -> None:

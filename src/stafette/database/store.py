@@ -22,6 +22,7 @@ from stafette.database.connect import (
     SESSION_SETTINGS,
     Unstorable,
     connect,
+    connect_any,
     prepare_connection,
     translated_errors,
 )
@@ -65,6 +66,7 @@ class Store:
                     await require_durability(probe)
                 pool = await asyncpg.create_pool(
                     url,
+                    connect=connect_any,
                     min_size=1,
                     max_size=connections,
                     timeout=CONNECT_SECONDS,
