@@ -200,9 +200,12 @@ def _mark(experiment: Experiment, folder: Path) -> str:
 
 
 def own_behaviours(experiment: Experiment) -> list[str]:
-    """The files of behaviours that the experiment brings along, relative to its own."""
-    named = [group.behaviour for group in experiment.clients.values() if ":" in group.behaviour]
-    return sorted({name.rpartition(":")[0] for name in named})
+    """The files of behaviours that the experiment, or a level of its design, brings along, relative to its own."""
+    named = {group.behaviour for group in experiment.clients.values()}
+    for factor in experiment.design.factors.values():
+        for place in range(len(factor.levels)):
+            named |= {str(value) for path, value in factor.settings(place).items() if path.endswith(".behaviour")}
+    return sorted({name.rpartition(":")[0] for name in named if ":" in name})
 
 
 def _new_folder(runs: Path, name: str) -> Path:

@@ -201,6 +201,17 @@ def test_a_clone_brings_its_behaviours_and_never_overwrites(made: Series, tmp_pa
     assert (there / "own/behaviour.py").read_text() == "mine = True"
 
 
+def test_a_behaviour_that_only_a_level_names_comes_along(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "levels.toml"
+    factor = 'factors.who = { set = "clients.own.behaviour", levels = ["echo", "mine.py:Own"] }'
+    file.write_text(EXPERIMENT.replace("own/behaviour.py:Own", "echo") + f'[design]\nkind = "sweep"\n{factor}')
+    (tmp_path / "mine.py").write_text(BEHAVIOUR)
+    made = series.begin(runs, experiment.read(file), file=file, profile=None, new=True)
+    assert (made.folder / "mine.py").read_text() == BEHAVIOUR
+    copy = tmp_path / "there/copy.toml"
+    assert archive.clone(made, copy) == [copy, tmp_path / "there/mine.py"]
+
+
 def test_a_clone_takes_nothing_from_outside_of_the_series(made: Series, tmp_path: Path) -> None:
     made.record.settings["clients"]["own"]["behaviour"] = "../../secret.py:Own"
     with pytest.raises(InvalidRequest, match="outside of the series' folder"):
