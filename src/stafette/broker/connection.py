@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import TYPE_CHECKING, cast
 
 from stafette.broker.limits import FAIR_READ, GREETING_FRAME, UNREAD_BYTES
@@ -11,12 +10,10 @@ from stafette.broker.session import Session, State
 from stafette.errors import InvalidRequest, MessageTooLarge
 from stafette.protocol.frames import FrameReader, FrameTooLarge
 from stafette.protocol.messages import Undecodable, decode_request, failure
+from stafette.protocol.sockets import keep_alive
 
 if TYPE_CHECKING:
     from stafette.broker.node import Node
-
-# A peer that vanished without a word is found within a minute and a half.
-KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 
 
 class Connection(asyncio.Protocol):
@@ -37,11 +34,7 @@ class Connection(asyncio.Protocol):
         """Set the socket up and start to wait for a hello."""
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=UNREAD_BYTES)
-        if raw := transport.get_extra_info("socket"):
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for name, value in KEEPALIVE.items():
-                if hasattr(socket, name):
-                    raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        keep_alive(transport)
         self._node.connected(self)
 
     def open_up(self, limit: int) -> None:

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 
-from stafette.broker import secrets
+from stafette.broker import reception
 from stafette.broker.bell import Bell
 from stafette.broker.connection import Connection
 from stafette.broker.engine import Engine, Pending
@@ -375,21 +375,12 @@ class Node:
             self.proceed(session)
 
     async def _welcome(self, session: Session, hello: wire.Hello) -> wire.Welcome:
-        if hello.version != wire.VERSION:
-            raise InvalidRequest(f"this broker speaks version {wire.VERSION} of the protocol, not {hello.version}")
-        if hello.timeout <= 0:
-            raise InvalidRequest(f"timeout {hello.timeout:g} is not positive; it is a number of seconds")
+        reception.check(hello)
         if self.draining:
             raise Unavailable(_LEAVING)
         if len(self.sessions) >= self.limits.clients:
             raise ServerFull(f"the broker serves its limit of {self.limits.clients} clients; try another, or later")
-        if self._require_secrets and not hello.secret:
-            raise NotAuthenticated("this broker wants a secret; connect with one")
-        loop = asyncio.get_running_loop()
-        secret = hello.secret and await loop.run_in_executor(None, secrets.hashed, hello.secret)
-        identity = await self.store.register(hello.name, mode=hello.mode, secret=secret or None)
-        if identity.secret != (secret or None):  # it was registered before
-            await self._authenticate(identity.secret, hello)
+        identity = await reception.identify(hello, self.store, require_secrets=self._require_secrets)
         [token] = await self.store.take_sessions(
             [identity.id], self.broker, resumed=[hello.resume] if hello.resume else []
         )
@@ -419,13 +410,6 @@ class Node:
             max_frame=self.limits.frame,
             max_in_flight=self.limits.in_flight_per_client,
         )
-
-    async def _authenticate(self, stored: str | None, hello: wire.Hello) -> None:
-        if stored is None:
-            raise NotAuthenticated(f"client {hello.name} has no secret; connect without one")
-        loop = asyncio.get_running_loop()
-        if hello.secret is None or not await loop.run_in_executor(None, secrets.matches, hello.secret, stored):
-            raise NotAuthenticated(f"client {hello.name} has another secret; connect with that")
 
     # The end
 

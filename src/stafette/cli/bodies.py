@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 import signal
@@ -15,7 +14,7 @@ import typer
 
 from stafette.cli.output import harmless, show_json
 from stafette.errors import MessageTooLarge
-from stafette.model import Message
+from stafette.model import Message, text_or_base64
 
 STANDARD_INPUT = "-"
 LARGEST_BODY = 64 * 1024 * 1024
@@ -88,10 +87,8 @@ def _head(message: Message) -> str:
 def as_object(message: Message) -> dict[str, Any]:
     """A message for JSON; a body that is no text goes as base64."""
     facts = {name: getattr(message, name) for name in message.__struct_fields__ if name != "body"}
-    try:
-        return facts | {"body": message.text}
-    except UnicodeDecodeError:
-        return facts | {"body": None, "body_base64": base64.b64encode(message.body).decode()}
+    text, coded = text_or_base64(message.body)
+    return facts | ({"body": text} if coded is None else {"body": None, "body_base64": coded})
 
 
 @contextmanager

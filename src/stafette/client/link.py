@@ -17,15 +17,13 @@ from stafette.protocol import messages as wire
 from stafette.protocol.frames import FrameReader, FrameTooLarge, frame
 from stafette.protocol.messages import Answer, Failed, Request, encode
 from stafette.protocol.outcomes import SESSION
+from stafette.protocol.sockets import keep_alive
 
 FRAME_LIMIT = 256 * 1024 * 1024
 """The largest answer we take: a page of messages, each at the largest size a queue allows."""
 
 UNSENT_BYTES = 1024 * 1024
 """How much may wait for a broker that does not read, before those who want to send more have to wait."""
-
-# A broker's machine that vanished without a word is found within a minute and a half, even while nothing is asked.
-KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 
 _TOO_LATE = "no answer came in time; the request may or may not have taken effect"
 
@@ -183,12 +181,8 @@ class Link(asyncio.Protocol):
         """Send small requests at once: each one is somebody waiting."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=UNSENT_BYTES)
-        raw = transport.get_extra_info("socket")
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in KEEPALIVE.items():
-            if hasattr(socket, name):
-                raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        keep_alive(transport)
 
     def data_received(self, data: bytes) -> None:
         """Give answers to those who wait for them."""

@@ -1,4 +1,5 @@
-"""What the Store is asked to do, one struct per kind of request that comes in batches.
+"""What the Store is asked to do, one struct per kind of request that comes in batches, and what it answers where the
+model has no noun for it.
 
 Clients are named by their id here: the session that speaks has been identified before.
 """

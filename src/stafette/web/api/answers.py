@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -22,7 +21,7 @@ from stafette.database.views import (
     MessageState,
     QueueRow,
 )
-from stafette.model import Headers, Message
+from stafette.model import Headers, Message, text_or_base64
 
 REFERENCE = "#/components/schemas/{name}"
 
@@ -141,14 +140,6 @@ class Audit(msgspec.Struct, frozen=True):
     """What operators did, the newest first."""
 
     items: list[AuditLine]
-
-
-def text_or_base64(body: bytes) -> tuple[str | None, str | None]:
-    """A body for JSON."""
-    try:
-        return body.decode(), None
-    except UnicodeDecodeError:
-        return None, base64.b64encode(body).decode()
 
 
 def whole(message: Message | MessageDetails, state: MessageState | None = None) -> ApiMessage:

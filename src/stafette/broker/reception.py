@@ -1,0 +1,36 @@
+"""The reception: who says hello, and whether they are who they say. The node decides whether there is room for them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from stafette.broker import secrets
+from stafette.database.requests import Identity
+from stafette.database.store import Store
+from stafette.errors import InvalidRequest, NotAuthenticated
+from stafette.protocol import messages as wire
+
+
+async def identify(hello: wire.Hello, store: Store, *, require_secrets: bool) -> Identity:
+    """Register who says hello, or recognise it by its secret."""
+    if require_secrets and not hello.secret:
+        raise NotAuthenticated("this broker wants a secret; connect with one")
+    # Hashing takes its time by design, so it does that beside the event loop.
+    loop = asyncio.get_running_loop()
+    secret = await loop.run_in_executor(None, secrets.hashed, hello.secret) if hello.secret else None
+    identity = await store.register(hello.name, mode=hello.mode, secret=secret)
+    if identity.secret == secret:  # it has just been registered, or never had one
+        return identity
+    if identity.secret is None:
+        raise NotAuthenticated(f"client {hello.name} has no secret; connect without one")
+    if hello.secret is None or not await loop.run_in_executor(None, secrets.matches, hello.secret, identity.secret):
+        raise NotAuthenticated(f"client {hello.name} has another secret; connect with that")
+    return identity
+
+
+def check(hello: wire.Hello) -> None:
+    """Refuse a hello that we do not understand."""
+    if hello.version != wire.VERSION:
+        raise InvalidRequest(f"this broker speaks version {wire.VERSION} of the protocol, not {hello.version}")
+    if hello.timeout <= 0:
+        raise InvalidRequest(f"timeout {hello.timeout:g} is not positive; it is a number of seconds")
