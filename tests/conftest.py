@@ -1,4 +1,4 @@
-"""What all tests stand on."""
+"""What all tests stand on, and how they are shared out when several processes run them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,36 @@ import signal
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 HERE = Path(__file__).parent
-ONE_OF_EACH = {
-    HERE / "browser": "browser",
-    HERE / "integration" / "pipeline": "spark",
-    HERE / "unit" / "pipeline": "spark",
-}
+ONE_OF_EACH = {"browser": "browser", "integration/pipeline": "spark", "unit/pipeline": "spark"}
 """Tests of these folders run in one process, because they share a browser, or a Spark, that is slow to start."""
 OWN_SPARK = ("test_cluster.py", "test_cli_analyze.py")
+PAGES = "documents/test_pages.py"
+"""Each of its tests starts a system of its own, and some take a minute."""
+FIRST = ("spark", "browser", *(f"integration/pipeline/{name}" for name in OWN_SPARK), PAGES, "integration/lab")
+"""What takes longest begins first, so that nobody waits for it at the end."""
+
+
+def group(path: Path) -> str:
+    """Which tests belong together: those of a file at least."""
+    shared = None if path.name in OWN_SPARK else ONE_OF_EACH.get(path.parent.relative_to(HERE).as_posix())
+    return shared or path.relative_to(HERE).as_posix()
+
+
+class Groups(LoadScopeScheduling):  # type: ignore[misc]  # it is not typed
+    """Gives whole groups to a process, in the order of the tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        mine = group(HERE.parent / nodeid.partition("::")[0])
+        return nodeid if mine == PAGES else mine
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
+    """Share tests out by our groups; the marks that xdist has for this do nothing with this pytest."""
+    return Groups(config, log)
 
 
 def pytest_configure() -> None:
@@ -24,9 +45,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook, before us otherwise
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests belong into one process when several run side by side: those of a file at least."""
-    for item in items:
-        shared = None if item.path.name in OWN_SPARK else ONE_OF_EACH.get(item.path.parent)
-        item.add_marker(pytest.mark.xdist_group(shared or str(item.path.relative_to(HERE))))
+    """Put those that take longest first."""
+
+    def place(item: pytest.Item) -> int:
+        mine = group(item.path)
+        return next((place for place, first in enumerate(FIRST) if mine.startswith(first)), len(FIRST))
+
+    items.sort(key=place)
