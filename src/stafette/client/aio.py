@@ -33,7 +33,11 @@ async def connect(
 ) -> Client:
     """Connect to one of the brokers in the URL and say hello as `name`; it is registered the first time.
 
-    Every request is recorded in the trace, if one is given.
+    The URL is ``stafette://host:port``, with commas between several brokers; ``stafettes://`` is with TLS, and
+    ``?ca=FILE`` names the certificates to trust. A name has one session at a time. The first hello under a name fixes
+    its secret, if one is given, and its mode: who is ``"read-only"`` is refused whatever changes something.
+    `timeout` is for how many seconds connecting, and from then on each request, is tried. Every request is recorded in
+    the trace, if one is given.
     """
     client = Client(Address.parse(url), name=name, mode=mode, secret=secret, timeout=timeout, trace=trace)
     await client.open()
@@ -97,7 +101,13 @@ class Client:
     ) -> list[int]:
         """Send a message to one queue or to several: to all of them or to none. Returns its id in each.
 
-        When this returns, the message is on disk. With a key, a repetition returns the first ids and sends nothing.
+        When this returns, the message is on disk. Priorities go from 1 to 10, 10 being handed out first. A message with
+        a receiver is for that client alone, which must be registered unless `allow_unknown`. It can be read after
+        `delay` seconds, and nobody gets it any more after `ttl` seconds. `context` is a number that joins messages,
+        such as an answer to its question; headers are for the application.
+
+        With a key, a repetition within 24 hours returns the first ids and sends nothing; the client then repeats the
+        send by itself when a connection breaks.
         """
         draft = wire.Draft(
             (queue,) if isinstance(queue, str) else _names(queue),
@@ -133,6 +143,9 @@ class Client:
         wait: float | None = None,
     ) -> Message | None:
         """Remove the next message and return it; None when there is none, or none came within `wait` seconds.
+
+        At least one of queue, sender and context says which messages are meant. The highest priority comes first and
+        within it the earliest; with the order ``"arrival"`` the earliest comes first.
 
         A message whose answer is lost with the connection, or cancelled while it is on its way, is lost: `lease` is
         for those that must not be.
@@ -185,7 +198,11 @@ class Client:
         order: Order = "priority",
         wait: float | None = None,
     ) -> Leasing:
-        """Take the next message for so many seconds. As a context manager: ack on success, give back on an error."""
+        """Take the next message for so many seconds; what is then neither acknowledged nor given back goes to others.
+
+        Await it for a lease, or None when no message came, at once or within `wait` seconds. Or enter it with
+        ``async with``: the message is acknowledged at the end of the block, and given back when the block fails.
+        """
         request = wire.Lease(0, wire.Selection(queue, sender, context, order), seconds, wait)
         return Leasing(lambda: self._lease(request))
 
@@ -194,11 +211,14 @@ class Client:
         return Lease(self, leases[0].message, leases[0].token) if leases else None
 
     async def ack(self, message: int, token: int) -> None:
-        """Be done with a leased message."""
+        """Be done with a leased message; the lease knows its token. LeaseLost when the lease has run out."""
         await self._ask(wire.Ack(0, message, token), wire.Done)
 
     async def nack(self, message: int, token: int, *, delay: float | None = None) -> None:
-        """Give a leased message back."""
+        """Give a leased message back, to be ready at once or after so many seconds.
+
+        If it has been leased as often as its queue allows, it is dead, or goes to the dead letter queue.
+        """
         await self._ask(wire.Nack(0, message, token, delay), wire.Done)
 
     async def extend(self, message: int, token: int, seconds: float) -> None:
@@ -217,7 +237,11 @@ class Client:
         priority: int = DEFAULT_PRIORITY,
         headers: Headers | None = None,
     ) -> Message:
-        """Send a request and wait for the reply to it, which comes to this client's personal queue."""
+        """Send a request and wait for the reply to it, which comes to this client's personal queue.
+
+        RequestTimeout when none came within `timeout` seconds, by default those that were given to `connect`; the
+        request is then gone, too, unless somebody has taken it.
+        """
         patience = self._timeout if timeout is None else timeout
         until = time.monotonic() + patience
         context = secrets.randbits(62)
@@ -233,7 +257,7 @@ class Client:
     async def reply(
         self, message: Message, body: Body, *, priority: int | None = None, headers: Headers | None = None
     ) -> list[int]:
-        """Answer a message: to its sender's personal queue, with the same context."""
+        """Answer a message: to its sender's personal queue, with its context and, unless one is given, its priority."""
         return await self.send(
             f"@{message.sender}",
             body,
@@ -254,7 +278,12 @@ class Client:
         max_deliveries: int | None = None,
         dead_letter: str | None = None,
     ) -> Queue:
-        """Make a queue. With `exclude_own` nobody is handed what it sent itself."""
+        """Make a queue; with `exist_ok`, or be content with one that has this name.
+
+        With `exclude_own` nobody is handed what it sent itself. A body has up to `max_body` bytes, by default one
+        mebibyte. A message that has been leased `max_deliveries` times, by default 5, without being acknowledged is
+        dead; it goes to the queue `dead_letter`, if one is named.
+        """
         request = wire.CreateQueue(0, name, exclude_own, exist_ok, max_body, max_deliveries, dead_letter)
         return (await self._ask(request, wire.Queues, repeatable=exist_ok)).queues[0]
 

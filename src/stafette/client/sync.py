@@ -92,7 +92,11 @@ def connect(
 ) -> Client:
     """Connect to one of the brokers in the URL and say hello as `name`; it is registered the first time.
 
-    Every request is recorded in the trace, if one is given.
+    The URL is ``stafette://host:port``, with commas between several brokers; ``stafettes://`` is with TLS, and
+    ``?ca=FILE`` names the certificates to trust. A name has one session at a time. The first hello under a name fixes
+    its secret, if one is given, and its mode: who is ``"read-only"`` is refused whatever changes something.
+    `timeout` is for how many seconds connecting, and from then on each request, is tried. Every request is recorded in
+    the trace, if one is given.
     """
     loop = _background.loop()
     connecting = aio.connect(url, name=name, mode=mode, secret=secret, timeout=timeout, trace=trace)
@@ -142,7 +146,11 @@ class Client:
         order: Order = "priority",
         wait: float | None = None,
     ) -> Lease:
-        """Take the next message for so many seconds. As a context manager: ack on success, give back on an error."""
+        """Take the next message for so many seconds; what is then neither acknowledged nor given back goes to others.
+
+        The lease is false when no message came, at once or within `wait` seconds. As a context manager it gives the
+        lease, or None: acknowledged at the end of the block, given back when the block fails.
+        """
 
         async def take(client: aio.Client) -> AsyncLease | None:
             return await client.lease(queue, seconds=seconds, sender=sender, context=context, order=order, wait=wait)
