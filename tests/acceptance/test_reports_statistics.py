@@ -1,7 +1,7 @@
 """The reports' own figures, worked out again from their own tables.
 
 What is printed there is rounded, or cut off; a figure is confirmed when some values that round to what the table shows
-give it. What cannot be confirmed is named in docs/statistics.md, with the right figure, and here.
+give it. What cannot be confirmed is named in docs/explanation/statistics.md, with the right figure, and here.
 """
 
 from __future__ import annotations
