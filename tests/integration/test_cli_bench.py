@@ -55,3 +55,5 @@ def test_a_wrong_mix_and_a_missing_broker_are_said_in_a_sentence() -> None:
     assert_one_sentence(stafette("bench", "--mix", "send:x"), 1, "is not a number")
     nowhere = stafette("bench", "--url", "stafette://127.0.0.1:1", "--seconds", "0.5")
     assert_one_sentence(nowhere, 3, "check that it runs")
+    nobody = stafette("bench", "--data", "/nonexistent", "--seconds", "0.5")
+    assert_one_sentence(nobody, 3, "no broker runs with the data folder /nonexistent")

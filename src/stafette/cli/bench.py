@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from stafette import load
+from stafette.cli.broker_link import Data, Url, address
 from stafette.cli.output import Json, show_record
 from stafette.errors import InvalidRequest
 
 
 def bench(
-    url: Annotated[str, typer.Option("--url", help="Brokers to put the load on.")] = "stafette://127.0.0.1:7470",
+    url: Url = None,
+    data: Data = None,
     clients: Annotated[int, typer.Option("--clients", min=1)] = 64,
     seconds: Annotated[float, typer.Option("--seconds", min=0.1)] = 10.0,
     size: Annotated[int, typer.Option("--size", min=0, help="Bytes in each message.")] = 200,
@@ -31,7 +33,7 @@ def bench(
     Example: stafette bench --clients 64 --seconds 10 --mix send:1,receive:1 --json
     """
     work = load.Load(
-        url,
+        address(url, data),
         clients=clients,
         seconds=seconds,
         size=size,

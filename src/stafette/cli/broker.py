@@ -21,7 +21,7 @@ from stafette.errors import StafetteError
 
 DEFAULT_LIMITS = Limits()
 
-app = typer.Typer(invoke_without_command=True)
+app = typer.Typer(invoke_without_command=True, add_completion=False)
 ctl = typer.Typer(help="Commands for the brokers that run with a data folder.", no_args_is_help=True)
 app.add_typer(ctl, name="ctl")
 

@@ -10,7 +10,7 @@ from stafette.cli.completion import ClientName
 from stafette.cli.output import Json, say, show_json, show_record, show_table
 from stafette.cli.questions import Yes, confirm
 
-app = typer.Typer(help="Clients: list, look at, delete.", no_args_is_help=True)
+app = typer.Typer(help="Clients: list, look at, delete.", no_args_is_help=True, add_completion=False)
 
 
 @app.command("ls")

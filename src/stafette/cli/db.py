@@ -17,7 +17,7 @@ from stafette.database.embedded import LOOPBACK, EmbeddedPostgres
 from stafette.database.store import Store
 from stafette.errors import InvalidRequest, StafetteError, Unavailable
 
-app = typer.Typer(help="The database: start, stop, migrate, reset.", no_args_is_help=True)
+app = typer.Typer(help="The database: start, stop, migrate, reset.", no_args_is_help=True, add_completion=False)
 
 Data = Annotated[Path | None, typer.Option("--data", help="Data folder of the embedded PostgreSQL.")]
 Database = Annotated[str | None, typer.Option("--database", help="URL of a PostgreSQL to use instead.")]

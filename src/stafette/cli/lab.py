@@ -17,7 +17,9 @@ from stafette.errors import InvalidRequest, StafetteError
 if TYPE_CHECKING:
     from stafette.lab.series import Series
 
-app = typer.Typer(help="The laboratory: run experiments, look at them, compare them.", no_args_is_help=True)
+app = typer.Typer(
+    help="The laboratory: run experiments, look at them, compare them.", no_args_is_help=True, add_completion=False
+)
 
 Runs = Annotated[Path | None, typer.Option("--runs", help="Folder of the series; by default runs/ in the data folder.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A series, an experiment (its newest series), or a folder.")]

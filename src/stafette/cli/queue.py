@@ -14,7 +14,7 @@ from stafette.cli.questions import Yes, confirm
 from stafette.errors import QueueNotFound
 from stafette.model import Queue
 
-app = typer.Typer(help="Queues: list, make, look at, empty, delete.", no_args_is_help=True)
+app = typer.Typer(help="Queues: list, make, look at, empty, delete.", no_args_is_help=True, add_completion=False)
 
 
 @app.command("ls")

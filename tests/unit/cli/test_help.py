@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
-from typer.main import get_command
 
 from stafette.cli.app import COMMANDS
+from stafette.cli.lazy import load
 
 
 def leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -22,13 +20,7 @@ def leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 def commands() -> Iterator[tuple[str, Any]]:
     for name, lazy in COMMANDS.items():
-        module, _, thing = lazy.place.partition(":")
-        found = getattr(importlib.import_module(module), thing)
-        if not isinstance(found, typer.Typer):
-            app = typer.Typer()
-            app.command(name)(found)
-            found = app
-        yield from leaves(name, get_command(found))
+        yield from leaves(name, load(name, lazy))
 
 
 @pytest.mark.parametrize(
@@ -37,3 +29,9 @@ def commands() -> Iterator[tuple[str, Any]]:
 def test_help_has_an_example(name: str, command: Any) -> None:
     assert command.help
     assert f"stafette {name}" in command.help.partition("Example:")[2]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_has_no_options_that_are_not_ours(name: str) -> None:
+    options = {text for parameter in load(name, COMMANDS[name]).params for text in parameter.opts}
+    assert not {option for option in options if "completion" in option}
