@@ -16,6 +16,7 @@ from stafette.lab.agent import FactsFound
 from stafette.lab.host import Offset
 from stafette.lab.job import Done
 from stafette.lab.summary import PerSecond, Summary, Window
+from stafette.lab.tables import DesignKind
 from stafette.lab.verdict import Check, Verdict
 
 FORMAT = 1
@@ -64,6 +65,8 @@ class RunRecord(msgspec.Struct):
     seed: int
     settings: dict[str, Any]
     """The experiment, with the levels of this point in place."""
+    design: DesignKind = "single"
+    """What kind of design this is a point of."""
     state: State = "running"
     why: str | None = None
     """Why it failed or was interrupted."""

@@ -134,6 +134,7 @@ class _Run:
             repetition=planned.repetition,
             seed=random.Random(f"{experiment.seed}:{planned.label}:{planned.repetition}").getrandbits(32),  # noqa: S311
             settings=settings(self._experiment),
+            design=experiment.design.kind,
             revision=records.revision(),
             started_at=records.now(),
             machines=machines,

@@ -84,6 +84,7 @@ CountOrNone = Annotated[int, Strict(), Field(ge=0)]
 Seconds = Annotated[float, Strict(), Field(gt=0)]
 SecondsOrNone = Annotated[float, Strict(), Field(ge=0)]
 Share = Annotated[float, Strict(), Field(gt=0, lt=1)]
+DesignKind = Literal["single", "sweep", "factorial", "2k"]
 ExperimentName = Annotated[
     str, AfterValidator(_text(r"[a-z0-9-]{1,60}", "it must consist of at most 60 of a-z, 0-9 and -"))
 ]
@@ -212,7 +213,7 @@ class Factor(_Table):
 class Design(_Table):
     """Which points an experiment has."""
 
-    kind: Literal["single", "sweep", "factorial", "2k"] = "single"
+    kind: DesignKind = "single"
     order: Literal["random", "given"] = "random"
     factors: dict[Annotated[str, AfterValidator(_name_of("factor"))], Factor] = Field(default_factory=dict)
 

@@ -23,6 +23,7 @@ import pytest
 
 from stafette.cli import main
 from stafette.lab import experiment, series
+from stafette.pipeline.sources.record import run_of
 from tests.integration.conftest import Databases
 from tests.integration.processes import COMMAND, PATIENCE_SECONDS, clean_environment
 from tests.integration.test_cli_db import assert_one_sentence, stafette
@@ -170,6 +171,17 @@ def test_a_series_is_made_and_tells_what_each_run_came_to(home: Path, made: subp
         assert 0 < run["metrics"]["p50_ms"] <= run["metrics"]["p99_ms"] <= run["metrics"]["max_ms"]
         assert run["metrics"]["errors"] == 0
     assert [run["levels"] for run in runs[:2]] == [{"size": 100}, {"size": 2000}]
+
+
+@pytest.mark.usefixtures("made")
+def test_the_pipeline_reads_of_a_run_which_point_of_which_design_it_is(home: Path) -> None:
+    """Without the kind of the design it would see no effects in a 2k design, and say nothing."""
+    records = sorted((home / "runs/sweep-0001/runs").glob("*/run.json"))
+    points = [run_of(record.read_text(), str(record.parent)) for record in records]
+    assert [(run.design, run.levels, run.repetition) for run in points] == [
+        ("sweep", {"size": 100}, 1), ("sweep", {"size": 2000}, 1), ("sweep", {"size": 100}, 2),
+        ("sweep", {"size": 2000}, 2),
+    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("made")

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from stafette.lab import experiment, records, series
 from stafette.lab.records import RunRecord
 from stafette.lab.summary import Window
+from stafette.lab.tables import DesignKind
 from stafette.lab.verdict import Verdict
 from stafette.trace import FORMAT, PHASES, SCHEMA
 
@@ -118,7 +119,7 @@ def make_run(
     clients: int = 10,
     brokers: int = 2,
     think_time_s: float = 0.001,
-    design: Mapping[str, Any] | None = None,
+    design: DesignKind = "single",
     file_rows: int = 32_768,
     samples: bool = True,
 ) -> str:
@@ -133,10 +134,10 @@ def make_run(
         warm_up=warm_up, duration=max(seconds - warm_up - cool_down, 0.001), cool_down=cool_down, brokers=brokers,
         clients=clients, think_time=think_time_s,
     )  # fmt: skip
-    settings = series.settings(experiment.parse(text, folder=folder)) | ({"design": dict(design)} if design else {})
+    settings = series.settings(experiment.parse(text, folder=folder))
     record = RunRecord(
         id=run, experiment=experiment_name, label=label, levels=dict(levels or {}), repetition=repetition, seed=1,
-        settings=settings, state=state, why=None if state == "done" else "it was made so",
+        settings=settings, design=design, state=state, why=None if state == "done" else "it was made so",
         load=Window(begin, end) if state == "done" else None,
         window=Window(begin + int(warm_up * SECOND), end - int(cool_down * SECOND)) if state == "done" else None,
         verdict=None if valid is None else Verdict(valid, ["all checks hold" if valid else "a check does not hold"]),

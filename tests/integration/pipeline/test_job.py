@@ -95,14 +95,13 @@ def test_results_of_an_earlier_analysis_are_replaced(single: Analysis, tmp_path:
 
 
 def test_a_sweep_with_repetitions(spark: SparkSession, tmp_path: Path) -> None:
-    design = {"kind": "sweep", "order": "random", "factors": {"clients": {"levels": [2, 4, 8]}}}
     for clients in (2, 4, 8):
         for repetition in (1, 2):
             run = f"made-0001/{clients}-r{repetition}"
             rows = steady(run, 2.0, clients=clients, seconds=2.0, shift=0.5 * repetition - 0.75)
             made.make_run(
                 tmp_path / run, rows, label=f"clients={clients}", levels={"clients": clients}, repetition=repetition,
-                clients=clients, think_time_s=0.0, design=design,
+                clients=clients, think_time_s=0.0, design="sweep",
             )  # fmt: skip
     found = analysed(spark, tmp_path)
     points = [row for row in found.tables["points"].to_pylist() if row["metric"] == "mean_ms"]
@@ -116,11 +115,6 @@ def test_a_sweep_with_repetitions(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_2k_design(spark: SparkSession, tmp_path: Path) -> None:
-    design = {
-        "kind": "2k",
-        "order": "random",
-        "factors": {"size": {"levels": ["low", "high"]}, "brokers": {"levels": [1, 2]}},
-    }
     for size in ("low", "high"):
         for brokers in (1, 2):
             for repetition in (1, 2):
@@ -129,7 +123,7 @@ def test_a_2k_design(spark: SparkSession, tmp_path: Path) -> None:
                 levels = {"size": size, "brokers": brokers}
                 made.make_run(
                     tmp_path / run, rows, label=f"size={size},brokers={brokers}", levels=levels, repetition=repetition,
-                    clients=2, think_time_s=0.0, design=design, samples=False,
+                    clients=2, think_time_s=0.0, design="2k", samples=False,
                 )  # fmt: skip
     found = analysed(spark, tmp_path)
     effects = {row["effect"]: row for row in found.tables["effects"].to_pylist() if row["metric"] == "mean_ms"}

@@ -62,8 +62,7 @@ def test_a_run_tells_what_its_record_says(spark: SparkSession, tmp_path: Path) -
     rows = requests(500)
     make_run(
         tmp_path / "r", rows, label="size=200", levels={"size": 200}, repetition=3, valid=False, warm_up=0.01,
-        cool_down=0.02, clients=7, brokers=3, think_time_s=0.25,
-        design={"kind": "2k", "order": "random", "factors": {}},
+        cool_down=0.02, clients=7, brokers=3, think_time_s=0.25, design="2k",
     )  # fmt: skip
 
     (run,) = native.read(spark, [tmp_path]).runs

@@ -36,7 +36,7 @@ def _run(told: Mapping[str, Any], folder: str) -> Run:
         label=str(told["label"]),
         levels=dict(told["levels"]),
         repetition=int(told["repetition"]),
-        design=settings.get("design", {}).get("kind", "single"),
+        design=str(told.get("design", "single")),
         state=str(told["state"]),
         why=told.get("why"),
         load=_span(told.get("load")),

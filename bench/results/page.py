@@ -1,0 +1,240 @@
+"""docs/results.md: each experiment with its question, their figures, ours, and whether the shape is the same."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from bench.results import pictures
+from bench.results.evidence import Evidence
+from bench.results.reports import REPORTS, Claim
+from bench.results.shapes import Finding, level_text, number
+from stafette.lab.experiment import Experiment
+from stafette.lab.records import RunRecord
+from stafette.pipeline.figures.rows import RunFacts, by_series, select, series_name
+from stafette.pipeline.results import ALL
+
+ORDER = ("ftab", "asl15", "mlmq", "telesto", "mepas")
+SYSTEMS = {"ftab": "FTaB", "asl15": "ASL15", "mlmq": "mlmq", "telesto": "Telesto", "mepas": "mepas"}
+IMAGES = "images/results"
+NO_SHAPE = "the report gives none"
+DIFFERENCES = (
+    ("machines", "several: clients, middlewares and database apart, on a network", "one, whose cores all share"),
+    (
+        "database",
+        "PostgreSQL 9, on rented or laboratory machines",
+        "PostgreSQL 18, one virtual disk; sends are flushed",
+    ),
+    ("length of a run", "minutes to two hours", "6 to 60 seconds"),
+    ("clients, brokers, connections", "up to 5,000, 8 and 100", "up to 500, 2 and 25"),
+    ("middleware", "threads, each with a request and a connection", "one process that gathers requests into batches"),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """An experiment, what its report found, and what was seen here."""
+
+    experiment: Experiment
+    """As the quick profile has it."""
+    evidence: Evidence
+    claims: Sequence[tuple[Claim, Finding]]
+
+    @property
+    def name(self) -> str:
+        """The name of the experiment's file."""
+        return self.experiment.name
+
+    @property
+    def judged(self) -> list[bool]:
+        """Which findings of the report appear here, of those that could be seen."""
+        return [found.same for claim, found in self.claims if claim.says and found.same is not None]
+
+    @property
+    def shape(self) -> str:
+        """Whether the same shape appears, in a word."""
+        if not any(claim.says for claim, _ in self.claims):
+            return NO_SHAPE
+        if not self.judged:
+            return "not measured"
+        if all(self.judged):
+            return "**yes**"
+        return "**no**" if not any(self.judged) else f"**partly**: {sum(self.judged)} of {len(self.judged)}"
+
+
+def result(experiment: Experiment, evidence: Evidence) -> Result:
+    """Hold the evidence against what the report found."""
+    return Result(experiment, evidence, [(claim, claim.shape(evidence)) for claim in REPORTS[experiment.name]])
+
+
+def in_order(results: Sequence[Result]) -> list[Result]:
+    """Report by report."""
+    return sorted(results, key=lambda one: (ORDER.index(_report(one)), one.name))
+
+
+def drawings(results: Sequence[Result]) -> dict[str, go.Figure]:
+    """All pictures of the page, by the name of their file."""
+    return {name: figure for one in results for name, _, figure in pictures.of(one.evidence)}
+
+
+def page(results: Sequence[Result], record: RunRecord, rows: int) -> str:
+    """The whole page."""
+    lines = [*_opening(results, record, rows), *_glance(results), *_differences()]
+    for report in ORDER:
+        lines += ["", f"## {SYSTEMS[report]}"]
+        for one in results:
+            if _report(one) == report:
+                lines += _section(one)
+    return "\n".join(lines) + "\n"
+
+
+def _report(one: Result) -> str:
+    return one.name.partition("-")[0]
+
+
+def _opening(results: Sequence[Result], record: RunRecord, rows: int) -> Iterator[str]:
+    runs = [run for one in results for run in one.evidence.runs]
+    valid = sum(run.valid is True for run in runs)
+    judged = Counter(same for one in results for same in one.judged)
+    silent = sum(one.shape == NO_SHAPE for one in results)
+    facts = record.machines[0].facts
+    yield "# The reports' experiments, repeated"
+    yield from _paragraph(
+        f"""Five reports made {len(results)} experiments with systems like this one. Here each is made again: the quick
+        profile of every file in [experiments/](../experiments/README.md), run by the laboratory, analysed by the
+        pipeline, and held against what the report found. `make results` makes this page again, plots and all."""
+    )
+    yield from _paragraph(
+        f"""Of {sum(judged.values())} findings of the reports, {judged[True]} have the same shape here and
+        {judged[False]} have not; {silent} of the {len(results)} experiments come without results to compare with.
+        Behind it are {len(runs)} runs with {rows:,} trace records; {valid} of the runs are valid by
+        [the laboratory's checks](laboratory.md#the-verdict), and the others are named where they count."""
+    )
+    yield from _paragraph(
+        f"""One machine, {facts.cores} cores that it shares with others, {facts.memory_bytes / 2**30:.0f} GiB,
+        PostgreSQL {record.database.get("server_version", "?").split(" ")[0]}, Python {record.python}: clients, brokers
+        and database all on it. Runs last seconds where the reports' lasted minutes to hours. So absolute figures are
+        of this machine, and what is compared is the shape: what grows, what stays, where it saturates, what explains
+        most. A change of less than a fifth counts as none: one or two short runs per point do not tell finer."""
+    )
+
+
+def _paragraph(text: str) -> Iterator[str]:
+    yield ""
+    yield from textwrap.wrap(" ".join(text.split()), width=120, break_long_words=False, break_on_hyphens=False)
+
+
+def _glance(results: Sequence[Result]) -> Iterator[str]:
+    yield from ("", "## At a glance", "")
+    yield "| experiment | question | what the report found | measured here | same shape? |"
+    yield "|---|---|---|---|---|"
+    for one in results:
+        told = "; ".join(claim.says for claim, _ in one.claims if claim.says) or "no figures"
+        yield (f"| [{one.name}](#{one.name}) | {one.experiment.question} | {told} | {_in_short(one)} | {one.shape} |")
+
+
+def _in_short(one: Result) -> str:
+    found = []
+    for metric, unit in (("throughput", "/s"), ("mean_ms", " ms")):
+        values = [value for _, runs in one.evidence.points() if (value := one.evidence.over(runs, metric)) is not None]
+        if values:
+            low, high = number(min(values)), number(max(values))
+            found.append(f"{low}{unit}" if low == high else f"{low} to {high}{unit}")
+    return ", ".join(found) or "no run came to its end"
+
+
+def _differences() -> Iterator[str]:
+    yield from ("", "## What is different, in hardware and scale", "")
+    yield "| | reports | here |"
+    yield "|---|---|---|"
+    for row in DIFFERENCES:
+        yield f"| {' | '.join(row)} |"
+    yield from _paragraph(
+        """Two brokers on two cores that are busy already cannot show what two more machines would: where a report
+        scaled out, a *no* here says nothing about its finding.
+        [experiments/README.md](../experiments/README.md#what-is-different-here) has what differs file by file."""
+    )
+
+
+def _section(one: Result) -> Iterator[str]:
+    experiment, evidence = one.experiment, one.evidence
+    yield from ("", f"### {one.name}", "")
+    yield f"**{experiment.title}.** {experiment.question} ({experiment.source}; [file](../experiments/{one.name}.toml))"
+    yield ""
+    yield f"*Theirs.* {experiment.original.strip()}"
+    yield ""
+    if not evidence.runs:
+        yield "*Here.* No run came to its end."
+        return
+    points = list(evidence.points())
+    yield (
+        f"*Here.* {len(points)} {'point' if len(points) == 1 else 'points'} × {len(points[0][1])},"
+        f" {experiment.run.duration:g} s measured of each."
+    )
+    yield ""
+    yield from _operations(evidence) if evidence.design == "single" else _points(evidence, points)
+    yield ""
+    for claim, found in one.claims:
+        yield _finding(claim, found)
+    if doubtful := [run for run in evidence.runs if not run.valid]:
+        yield ""
+        yield f"Not valid are {len(doubtful)} of {len(evidence.runs)} runs: {_reasons(doubtful)}"
+    yield ""
+    for name, shows, _ in pictures.of(evidence):
+        yield f"![{one.name}: {shows}]({IMAGES}/{name}.svg)"
+        yield ""
+
+
+def _finding(claim: Claim, found: Finding) -> str:
+    if not claim.says:
+        return f"- {found.sentence[0].upper()}{found.sentence[1:]}."
+    word = {True: "yes", False: "no", None: "unknown"}[found.same]
+    why = f" Probably because {claim.otherwise}." if found.same is False and claim.otherwise else ""
+    return f"- {claim.says[0].upper()}{claim.says[1:]}? **{word}**: {found.sentence}.{why}"
+
+
+def _reasons(runs: Sequence[RunFacts]) -> str:
+    told = Counter(sentence.partition(":")[0] for run in runs for sentence in run.sentences[:1])
+    return "; ".join(f"{count} × {sentence}" for sentence, count in told.most_common()) + "."
+
+
+def _points(evidence: Evidence, points: Sequence[tuple[Mapping[str, Any], list[RunFacts]]]) -> Iterator[str]:
+    factors = list(points[0][0])
+    yield f"| {' | '.join(factors)} | throughput/s | mean ms | p50 ms | p95 ms | p99 ms |"
+    yield f"|{'---|' * len(factors)}{'---:|' * 5}"
+    for levels, runs in points:
+        cells = [level_text(levels[factor]) for factor in factors]
+        cells += [_spread(evidence, runs, metric) for metric in ("throughput", "mean_ms", "p50_ms", "p95_ms", "p99_ms")]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _spread(evidence: Evidence, runs: Sequence[RunFacts], metric: str) -> str:
+    """The mean over repetitions, with the least and the most of them."""
+    values = [value for run in runs if (value := evidence.value(run.run, metric)) is not None]
+    if not values:
+        return "–"
+    mean = number(sum(values) / len(values))
+    return mean if len(values) == 1 else f"{mean} ({number(min(values))}–{number(max(values))})"
+
+
+def _operations(evidence: Evidence) -> Iterator[str]:
+    yield "| operation | requests | throughput/s | mean ms (95 %) | standard deviation | p50 ms | p95 ms | p99 ms |"
+    yield f"|---|{'---:|' * 7}"
+    rows = [row for row in select(evidence.tables, "summary", run=evidence.runs[0].run) if row["tier"] == "client"]
+    for (operation, outcome), group in by_series(rows).items():
+        row = group[0]
+        if row["mean_ms"] is None or operation == ALL:
+            continue
+        low, high = row["batch_low_ms"], row["batch_high_ms"]
+        interval = "" if low is None or high is None else f" ({number(low)}–{number(high)})"
+        cells = [series_name(operation, outcome), f"{row['count']:,}", number(row["throughput_per_s"])]
+        cells += [number(row["mean_ms"]) + interval]
+        cells += [
+            "–" if row[name] is None else number(row[name]) for name in ("stddev_ms", "p50_ms", "p95_ms", "p99_ms")
+        ]
+        yield f"| {' | '.join(cells)} |"

@@ -1,0 +1,129 @@
+"""docs/results.md: a row for every experiment, and shapes that know what they see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bench.results import shapes
+from bench.results.evidence import Evidence, of
+from bench.results.page import result
+from bench.results.reports import REPORTS
+from stafette.lab import experiment
+from stafette.pipeline import results
+from stafette.pipeline.figures.rows import RunFacts
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "experiments").glob("*.toml"))
+PAGE = ROOT / "docs" / "results.md"
+
+
+def summary(run: str, throughput: float, mean: float, operation: str = "all", outcome: str = "answered") -> Any:
+    row: dict[str, Any] = dict.fromkeys(results.TABLES["summary"].names)
+    return row | {
+        "run": run, "tier": "client", "operation": operation, "outcome": outcome, "count": 10, "mean_ms": mean,
+        "p50_ms": mean, "stddev_ms": 1.0, "throughput_per_s": throughput,
+    }  # fmt: skip
+
+
+def windows(run: str, means: Sequence[float], throughput: Sequence[float]) -> list[dict[str, Any]]:
+    row: dict[str, Any] = dict.fromkeys(results.TABLES["windows"].names)
+    row |= {"run": run, "tier": "client", "operation": "all", "outcome": "answered", "seconds": 1.0, "count": 5}
+    return [
+        row | {"second": float(second), "mean_ms": mean, "throughput_per_s": rate}
+        for second, (mean, rate) in enumerate(zip(means, throughput, strict=True))
+    ]
+
+
+def evidence(design: str = "sweep", runs: Sequence[RunFacts] = (), **tables: Sequence[Any]) -> Evidence:
+    filled: dict[str, pa.Table] = {name: results.table(name, rows) for name, rows in tables.items()}
+    empty = {name: schema.empty_table() for name, schema in results.TABLES.items()}
+    return Evidence("made-up", design, runs, empty | filled)
+
+
+def against_clients(*points: tuple[int, float, float]) -> Evidence:
+    """Throughput and mean response time at numbers of clients."""
+    runs = [RunFacts(str(clients), label=f"clients={clients}", levels={"clients": clients}) for clients, _, _ in points]
+    return evidence(runs=runs, summary=[summary(str(clients), rate, mean) for clients, rate, mean in points])
+
+
+SATURATING = against_clients((8, 1000, 1), (32, 2000, 2), (64, 2050, 4), (128, 2040, 8))
+
+
+@pytest.mark.parametrize(
+    ("shape", "same"),
+    [
+        (shapes.rises("throughput", "clients"), True),
+        (shapes.falls("throughput", "clients"), False),
+        (shapes.stays("throughput", "clients"), False),
+        (shapes.stays("throughput", "clients", between=(32, 128)), True),
+        (shapes.rises("mean_ms", "clients"), True),
+        (shapes.straight("mean_ms", "clients"), True),
+        (shapes.straight("throughput", "clients"), False),
+        (shapes.saturates("clients"), True),
+        (shapes.saturates("clients", upto=16), False),
+        (shapes.best_within("mean_ms", "clients"), False),
+        (shapes.rises("mean_ms", "clients", of("send")), None),
+    ],
+)
+def test_a_curve_has_a_shape_or_not(shape: shapes.Shape, same: bool | None) -> None:
+    assert shape(SATURATING).same is same
+
+
+def test_a_shape_says_what_it_saw() -> None:
+    found = shapes.saturates("clients")(SATURATING)
+    assert found.sentence == (
+        "throughput 1,000, 2,000, 2,050, 2,040/s with clients 8, 32, 64, 128: within 5 % of the peak from 32 on"
+    )
+
+
+def test_growth_to_the_last_level_is_not_saturation() -> None:
+    found = shapes.saturates("clients")(against_clients((1, 100, 1), (2, 200, 1), (4, 400, 1)))
+    assert (found.same, found.sentence.rpartition(": ")[2]) == (False, "still growing at the last level")
+
+
+@pytest.mark.parametrize(("last", "same"), [(1.1, True), (1.5, False), (0.5, False)])
+def test_a_run_is_steady_or_not(last: float, same: bool) -> None:
+    means = [1.0] * 10 + [last] * 5
+    run = RunFacts("one", label="single")
+    looked_at = evidence("single", [run], windows=windows("one", means, [100.0] * 15))
+    assert shapes.steady()(looked_at).same is same
+
+
+@pytest.mark.parametrize(("metric", "effect", "same"), [("throughput", "A", True), ("throughput", "B", False)])
+def test_the_strongest_effect(metric: str, effect: str, same: bool) -> None:
+    rows = [
+        {"experiment": "made-up", "metric": "throughput", "effect": name, "value": value, "low": None, "high": None,
+         "variation_percent": percent}
+        for name, value, percent in (("mean", 100.0, None), ("A", 10.0, 80.0), ("B", 5.0, 15.0), ("error", None, 5.0))
+    ]  # fmt: skip
+    assert shapes.strongest(metric, effect)(evidence("2k", effects=rows)).same is same
+    assert shapes.weak(metric, "B", 10)(evidence("2k", effects=rows)).same is False
+
+
+def test_every_experiment_is_held_against_its_report() -> None:
+    assert set(REPORTS) == {path.stem for path in FILES}
+    assert all(REPORTS.values())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_page_has_a_row_and_a_section_for_every_experiment(path: Path) -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    quick = experiment.read(path, "quick")
+    rows = [line for line in lines if line.startswith(f"| [{path.stem}](#{path.stem}) | {quick.question} |")]
+    assert len(rows) == 1
+    assert f"### {path.stem}" in lines
+    pictures = [line for line in lines if line.startswith(f"![{path.stem}: ")]
+    assert pictures
+    for picture in pictures:
+        assert (PAGE.parent / picture.partition("](")[2].rstrip(")")).is_file()
+
+
+def test_an_experiment_without_a_run_says_so() -> None:
+    quick = experiment.read(FILES[0], "quick")
+    one = result(quick, evidence())
+    assert one.shape == "not measured"
