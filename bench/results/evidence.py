@@ -11,11 +11,11 @@ from stafette.pipeline.figures.rows import ALL, ANSWERED, Row, RunFacts, Tables,
 
 METRICS = {"throughput": "throughput_per_s"}
 """Columns of the summary that go by another name here."""
-LIMIT_MS = 1e-6
+CLOSE = 1e-6
 
 
 @dataclass(frozen=True)
-class Read:
+class Requests:
     """Which requests are meant: all that were answered, or those of one operation with one outcome."""
 
     operation: str = ALL
@@ -27,12 +27,12 @@ class Read:
         return self.operation if self.outcome == "ok" else f"{self.operation} ({self.outcome})"
 
 
-EVERY = Read()
+EVERY = Requests()
 
 
-def of(operation: str, outcome: str = "ok") -> Read:
+def of(operation: str, outcome: str = "ok") -> Requests:
     """The requests of one operation."""
-    return Read(operation, outcome)
+    return Requests(operation, outcome)
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,17 @@ class Evidence:
     others: Mapping[str, Evidence] = field(default_factory=dict)
     """The other experiments, for what can only be said beside them."""
 
-    def value(self, run: str, metric: str, requests: Read = EVERY) -> float | None:
+    def value(self, run: str, metric: str, requests: Requests = EVERY) -> float | None:
         """A figure of the summary, as the clients saw it."""
         rows = self._rows("summary", run, requests)
         return None if not rows else rows[0][METRICS.get(metric, metric)]
 
-    def over(self, runs: Sequence[RunFacts], metric: str, requests: Read = EVERY) -> float | None:
+    def over(self, runs: Sequence[RunFacts], metric: str, requests: Requests = EVERY) -> float | None:
         """The same over several runs, each counting alike."""
         values = [value for run in runs if (value := self.value(run.run, metric, requests)) is not None]
         return fmean(values) if values else None
 
-    def curve(self, metric: str, factor: str, requests: Read = EVERY, **held: Any) -> list[tuple[Any, float]]:
+    def curve(self, metric: str, factor: str, requests: Requests = EVERY, **held: Any) -> list[tuple[Any, float]]:
         """A metric at each level of a factor, in the order of the levels; other factors held, or averaged over."""
         found = []
         for level in self.levels(factor):
@@ -102,11 +102,11 @@ class Evidence:
             row["share"]
             for run in self.runs
             for row in self._rows("shares", run.run, EVERY)
-            if abs(row["limit_ms"] - limit_ms) < LIMIT_MS
+            if abs(row["limit_ms"] - limit_ms) < CLOSE
         ]
         return fmean(shares) if shares else None
 
-    def windows(self, run: RunFacts, requests: Read = EVERY, *, measured: bool = True) -> list[Row]:
+    def windows(self, run: RunFacts, requests: Requests = EVERY, *, measured: bool = True) -> list[Row]:
         """Second by second; of the measured part, or all of it."""
         rows = self._rows("windows", run.run, requests)
         if not measured:
@@ -116,7 +116,7 @@ class Evidence:
         return [
             row
             for row in rows
-            if row["second"] >= begin and (end is None or row["second"] + row["seconds"] <= end + LIMIT_MS)
+            if row["second"] >= begin and (end is None or row["second"] + row["seconds"] <= end + CLOSE)
         ]
 
     def stored(self, run: RunFacts) -> tuple[int, int] | None:
@@ -135,7 +135,7 @@ class Evidence:
         ]
         return sorted(rows, key=lambda row: -row["variation_percent"])
 
-    def _rows(self, table: str, run: str, requests: Read) -> list[Row]:
+    def _rows(self, table: str, run: str, requests: Requests) -> list[Row]:
         rows = select(self.tables, table, run=run, operation=requests.operation, outcome=requests.outcome)
         tier = "client" if any(row["tier"] == "client" for row in rows) else None
         return [row for row in rows if tier is None or row["tier"] == tier]

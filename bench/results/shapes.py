@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.results.evidence import EVERY, METRICS, Evidence, Read
+from bench.results.evidence import EVERY, METRICS, Evidence, Requests
 
 SAME = 1.2
 NAMES = {
@@ -61,19 +61,19 @@ def level_text(level: Any) -> str:
     return f"{level:g}" if isinstance(level, float) else str(level)
 
 
-def _named(metric: str, requests: Read) -> str:
+def _named(metric: str, requests: Requests) -> str:
     name = NAMES[metric][0]
     return f"{name} of {requests}" if str(requests) else name
 
 
-def _course(curve: Sequence[tuple[Any, float]], metric: str, factor: str, requests: Read) -> str:
+def _course(curve: Sequence[tuple[Any, float]], metric: str, factor: str, requests: Requests) -> str:
     figures = ", ".join(number(value) for _, value in curve)
     levels = ", ".join(level_text(level) for level, _ in curve)
     return f"{_named(metric, requests)} {figures}{NAMES[metric][1]} with {factor} {levels}"
 
 
 def _change(
-    metric: str, factor: str, requests: Read, held: dict[str, Any], judge: Callable[[list[float]], bool],
+    metric: str, factor: str, requests: Requests, held: dict[str, Any], judge: Callable[[list[float]], bool],
     between: tuple[Any, Any] | None = None,
 ) -> Shape:  # fmt: skip
     def look(evidence: Evidence) -> Finding:
@@ -90,32 +90,32 @@ def _change(
 
 
 def rises(
-    metric: str, factor: str, requests: Read = EVERY, between: tuple[Any, Any] | None = None, **held: Any
+    metric: str, factor: str, requests: Requests = EVERY, between: tuple[Any, Any] | None = None, **held: Any
 ) -> Shape:
     """More at the last level than at the first."""
     return _change(metric, factor, requests, held, lambda values: values[-1] > SAME * values[0], between)
 
 
 def falls(
-    metric: str, factor: str, requests: Read = EVERY, between: tuple[Any, Any] | None = None, **held: Any
+    metric: str, factor: str, requests: Requests = EVERY, between: tuple[Any, Any] | None = None, **held: Any
 ) -> Shape:
     """Less at the last level than at the first."""
     return _change(metric, factor, requests, held, lambda values: values[-1] < values[0] / SAME, between)
 
 
 def stays(
-    metric: str, factor: str, requests: Read = EVERY, between: tuple[Any, Any] | None = None, **held: Any
+    metric: str, factor: str, requests: Requests = EVERY, between: tuple[Any, Any] | None = None, **held: Any
 ) -> Shape:
     """The same at all levels."""
     return _change(metric, factor, requests, held, lambda values: max(values) <= SAME * min(values), between)
 
 
-def best_within(metric: str, factor: str, requests: Read = EVERY) -> Shape:
+def best_within(metric: str, factor: str, requests: Requests = EVERY) -> Shape:
     """The least lies at neither end."""
     return _change(metric, factor, requests, {}, lambda values: 0 < values.index(min(values)) < len(values) - 1)
 
 
-def straight(metric: str, factor: str, requests: Read = EVERY) -> Shape:
+def straight(metric: str, factor: str, requests: Requests = EVERY) -> Shape:
     """Close to a straight line that rises: it explains 95 % of the variation."""
 
     def look(evidence: Evidence) -> Finding:
@@ -188,7 +188,7 @@ def weak(metric: str, effect: str, percent: float) -> Shape:
     return look
 
 
-def steady(requests: Read = EVERY, metrics: Sequence[str] = ("throughput", "mean_ms")) -> Shape:
+def steady(requests: Requests = EVERY, metrics: Sequence[str] = ("throughput", "mean_ms")) -> Shape:
     """In every run, the last third of the measured time is like the first."""
 
     def look(evidence: Evidence) -> Finding:
@@ -202,7 +202,7 @@ def steady(requests: Read = EVERY, metrics: Sequence[str] = ("throughput", "mean
     return look
 
 
-def slower_with_backlog(requests: Read) -> Shape:
+def slower_with_backlog(requests: Requests) -> Shape:
     """Response time grows over a run in which the stored messages grow."""
 
     def look(evidence: Evidence) -> Finding:
@@ -220,7 +220,7 @@ def slower_with_backlog(requests: Read) -> Shape:
     return look
 
 
-def _last_to_first(evidence: Evidence, requests: Read, metric: str) -> list[float]:
+def _last_to_first(evidence: Evidence, requests: Requests, metric: str) -> list[float]:
     """Of each run, its last third against its first."""
     column = METRICS.get(metric, metric)
     ratios = []
@@ -238,7 +238,7 @@ def _range(ratios: Sequence[float]) -> str:
     return f"× {min(ratios):.2f} to × {max(ratios):.2f} over {len(ratios)} runs"
 
 
-def slower(requests: Read, than: Read, metric: str = "mean_ms") -> Shape:
+def slower(requests: Requests, than: Requests, metric: str = "mean_ms") -> Shape:
     """One kind of request takes longer than another."""
 
     def look(evidence: Evidence) -> Finding:
@@ -251,7 +251,7 @@ def slower(requests: Read, than: Read, metric: str = "mean_ms") -> Shape:
     return look
 
 
-def as_many(requests: Read, and_as: Read) -> Shape:
+def as_many(requests: Requests, and_as: Requests) -> Shape:
     """Two kinds of request are answered equally often."""
 
     def look(evidence: Evidence) -> Finding:
@@ -405,7 +405,7 @@ def _ramp(evidence: Evidence, group: str) -> list[tuple[int, float]]:
     return found[:-1]
 
 
-def mean_within(low_ms: float, high_ms: float, metric: str = "mean_ms", requests: Read = EVERY) -> Shape:
+def mean_within(low_ms: float, high_ms: float, metric: str = "mean_ms", requests: Requests = EVERY) -> Shape:
     """The metric lies in this range."""
 
     def look(evidence: Evidence) -> Finding:

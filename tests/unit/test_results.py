@@ -127,3 +127,46 @@ def test_an_experiment_without_a_run_says_so() -> None:
     quick = experiment.read(FILES[0], "quick")
     one = result(quick, evidence())
     assert one.shape == "not measured"
+
+
+SENDS_AND_READS = evidence(
+    "single",
+    [RunFacts("one", label="single")],
+    summary=[summary("one", 100, 2, "send", "ok"), summary("one", 110, 3, "receive", "ok")],
+)
+
+
+def test_kinds_of_requests_beside_each_other() -> None:
+    assert shapes.slower(of("receive"), of("send"))(SENDS_AND_READS).same is True
+    assert shapes.slower(of("send"), of("receive"))(SENDS_AND_READS).same is False
+    assert shapes.as_many(of("send"), of("receive"))(SENDS_AND_READS).same is True
+    assert shapes.slower(of("peek"), of("send"))(SENDS_AND_READS).same is None
+
+
+@pytest.mark.parametrize(("alone", "same"), [(0, True), (1, False)])
+def test_every_request_is_seen_in_both_tiers_or_not(alone: int, same: bool) -> None:
+    row = dict.fromkeys(results.TABLES["joins"].names, 0) | {"run": "one", "joined": 5, "broker_only": alone}
+    assert shapes.all_seen()(evidence("single", [RunFacts("one")], joins=[row])).same is same
+
+
+@pytest.mark.parametrize(("database", "same"), [(1.5, True), (3.0, False)])
+def test_a_phase_grows_alone_or_with_another(database: float, same: bool) -> None:
+    row: dict[str, Any] = dict.fromkeys(results.TABLES["breakdown"].names, 0.0)
+    row |= {"operation": "send", "outcome": "ok", "count": 10}
+    rows = [
+        row | {"run": "few", "queue_ms": 0.0, "database_ms": 1.0},
+        row | {"run": "many", "queue_ms": 2.0, "database_ms": database},
+    ]
+    runs = [RunFacts(name, levels={"clients": clients}) for name, clients in (("few", 8), ("many", 64))]
+    assert shapes.grows_alone("queue_ms", "clients")(evidence(runs=runs, breakdown=rows)).same is same
+
+
+@pytest.mark.parametrize(("last", "down"), [(100.0, False), (40.0, True)])
+def test_more_and_more_clients_break_it_down_or_not(last: float, down: bool) -> None:
+    ramp = {"clients": {"crowd": {"count": 40, "ramp": {"clients": 10, "every": 5.0}}}}
+    rates = [50.0] * 5 + [100.0] * 5 + [last] * 5 + [0.0] * 5  # the last step is not whole, and does not count
+    run = RunFacts("one", label="single", more={"settings": ramp})
+    looked_at = evidence("single", [run], windows=windows("one", [1.0] * 20, rates))
+    assert shapes.breaks_down("crowd")(looked_at).same is down
+    assert shapes.holds_up("crowd")(looked_at).same is not down
+    assert shapes.ramp_saturates("crowd", (20, 20))(looked_at).same is True
