@@ -44,7 +44,7 @@ class CommandLine:
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         """A command that goes on by itself."""
         given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen([COMMAND, *arguments], env=self.environment(), **(given | options))
+        return subprocess.Popen([COMMAND, *arguments], **({"env": self.environment()} | given | options))
 
 
 def line_of(process: subprocess.Popen[bytes]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 import signal
@@ -146,11 +147,14 @@ def test_a_broken_pipe_is_no_news(cli: CommandLine, queue: str) -> None:
     reading.stderr.close()
 
 
-def test_an_interrupt_waits_for_what_has_been_taken(cli: CommandLine, queue: str) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_interrupt_waits_for_what_has_been_taken(cli: CommandLine, queue: str, unbuffered: str) -> None:
     cli.piped((b"x" * 30_000 + b"\n") * 100, "send", queue, "--lines")
-    with cli.start("receive", queue, "--all") as reading:
+    environment = cli.environment(PYTHONUNBUFFERED=unbuffered)
+    with cli.start("receive", queue, "--all", env=environment) as reading:
         assert reading.stdout is not None
-        first = reading.stdout.read(1)  # it prints, and the pipe cannot hold it all
+        fcntl.fcntl(reading.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        first = reading.stdout.read(1)  # it prints, and the pipe cannot hold even one
         reading.send_signal(signal.SIGINT)
         code, rest, said = outcome(reading)
     assert (code, said) == (130, b"")

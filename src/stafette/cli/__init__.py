@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from stafette.cli.app import app
 from stafette.cli.exits import ERROR, exit_code
 from stafette.errors import StafetteError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 __all__ = ["main"]
 
@@ -48,6 +53,18 @@ def _open_streams() -> None:
     if sys.stdout is None:
         _tell("standard output is closed; redirect it to /dev/null to see nothing")
         sys.exit(ERROR)
+    if isinstance(sys.stdout.buffer, io.RawIOBase):
+        encoding, errors = sys.stdout.encoding, sys.stdout.errors
+        sys.stdout = io.TextIOWrapper(_Whole(sys.stdout.detach()), encoding, errors, write_through=True)
+
+
+class _Whole(io.BufferedWriter):
+    """Standard output under PYTHONUNBUFFERED: raw, a write that a signal cuts short would lose its rest unnoticed."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        written = super().write(data)
+        self.flush()
+        return written
 
 
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
