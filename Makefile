@@ -6,6 +6,8 @@ UV_VERSION := 0.13.7
 BIN := .venv/bin
 READY := .venv/.ready
 SIDE_BY_SIDE := -n 3 --dist loadscope --no-loadscope-reorder
+# Everything here starts short processes by the hundred; without bytecode on disk each would compile all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast check format bench lab-smoke results screenshots docs lock clean

@@ -204,6 +204,7 @@ def not_upkeep(statements: list[str]) -> list[str]:
 async def test_idle_clients_cost_the_database_nothing(idle: tuple[Node, list[Client]], statements: list[str]) -> None:
     node, clients = idle
     batches = node.engine.batches
+    assert statements.count("park") == 1, "other brokers are told once, not for each"
     statements.clear()
     await let_time_pass(clients)
     assert node.engine.batches == batches

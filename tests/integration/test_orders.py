@@ -7,12 +7,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 import stafette.aio
 from stafette.broker.limits import GREETING_SECONDS
 from stafette.broker.node import Node
 from stafette.broker.orders import obey
+from stafette.broker.session import State
 from stafette.client.aio import Client
 from stafette.database.console import Console
 from stafette.database.store import Store
@@ -157,6 +159,32 @@ async def test_a_client_of_ours_comes_back_by_itself(
         message = await waiting
     assert message is not None
     assert message.body == b"after all"
+
+
+async def test_what_a_client_of_ours_has_under_way_is_answered_after_it_came_back(
+    database: str, brokers: Brokers, connect: Callable[..., Awaitable[Client]]
+) -> None:
+    node, url = await brokers()
+    alice = await connect("alice", url)
+    await alice.create_queue("jobs")
+    [before] = node.sessions.values()
+    holding = await asyncpg.connect(database)
+    async with asyncio.timeout(30):
+        async with holding.transaction():
+            await holding.execute("LOCK TABLE stafette.ready IN SHARE MODE")
+            sending = asyncio.create_task(alice.send("jobs", b"kept"))
+            while not node.engine.outstanding:
+                await asyncio.sleep(0)
+            obey(f"disconnect {before.client}", node)
+            while node.sessions.get(before.client) in (None, before):
+                await alice.ping()
+            assert not sending.done()
+        assert len(await sending) == 1
+        while before.state is not State.CLOSED:
+            await alice.ping()
+    await holding.close()
+    assert before.client in node.sessions
+    assert (await node.store.count("jobs")).ready == 1
 
 
 async def test_orders_that_have_become_pointless_are_ignored(

@@ -85,7 +85,7 @@ class Bell:
         await self._wish_due.wait()
         self._wish_due.clear()
         wished = self._parking.queues | self._wished
-        if not wished:
+        if wished == self._wished:  # said already, while more reads were parked
             return
         await self._store.park(self._broker, sorted(wished))
         new, self._wished = wished - self._wished, wished

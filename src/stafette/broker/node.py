@@ -289,6 +289,7 @@ class Node:
         """The client has left: what it asked for after that is not done."""
         if self.sessions.get(session.client) is session:
             del self.sessions[session.client]
+        session.dismissed = False
         if session.state is State.OPEN:
             session.step(State.LEAVING)
         backlog, session.backlog = session.backlog or (), None
@@ -389,8 +390,8 @@ class Node:
         session.client, session.token, session.name = identity.id, token, identity.name
         session.mode = "full" if identity.mode == hello.mode == "full" else "read-only"
         session.timeout = hello.timeout
-        if older := self.sessions.pop(identity.id, None):
-            older.connection.abort()  # it has been continued here
+        if (older := self.sessions.pop(identity.id, None)) and not older.dismissed:
+            older.connection.abort()  # it has been continued here; one that was dismissed still gets its answers
         if session.state is not State.GREETING or len(self.sessions) >= self.limits.clients:
             self._release(session)  # it hung up meanwhile, or others were faster
             raise ServerFull(f"the broker serves its limit of {self.limits.clients} clients; try another, or later")
@@ -431,6 +432,7 @@ class Node:
         if session is None or session.state is not State.OPEN:
             return False
         session.step(State.LEAVING)
+        session.dismissed = True
         session.answer(self._goodbye(0))
         self.parking.send_away(session)
         self.proceed(session)  # also what was held back because the client reads slowly
@@ -439,7 +441,7 @@ class Node:
 
     def _bidden(self, session: Session) -> bool:
         """Whether a session has been said goodbye to, or is about to: it may ask elsewhere what it asks now."""
-        return self.draining or (session.state is State.LEAVING and self.sessions.get(session.client) is session)
+        return self.draining or session.dismissed
 
     def _goodbye(self, request: int) -> wire.Goodbye:
         return wire.Goodbye(request, _LEAVING if self.draining else _DISMISSED)

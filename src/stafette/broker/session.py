@@ -49,6 +49,7 @@ class Session:
         "backlog",
         "client",
         "connection",
+        "dismissed",
         "in_flight",
         "marks",
         "mode",
@@ -73,6 +74,8 @@ class Session:
         """Requests of the run that the engine has; further ones wait in the backlog."""
         self.in_flight = 0
         """Requests accepted and not yet answered."""
+        self.dismissed = False
+        """Whether an operator has ended the session, and the client has not: it may ask elsewhere, or here anew."""
 
         self.marks: dict[int, Mark] | None = None
         """When the requests under way did what, if that is traced."""

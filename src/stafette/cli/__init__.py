@@ -38,6 +38,8 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
+        if isinstance(error, OSError):
+            _flush()  # if it is the output that fails, this says so
         _tell(f"{type(error).__name__}: {' '.join(str(error).split())}; --debug shows where")
         sys.exit(ERROR)
     finally:
@@ -53,7 +55,7 @@ def _open_streams() -> None:
     if sys.stdout is None:
         _tell("standard output is closed; redirect it to /dev/null to see nothing")
         sys.exit(ERROR)
-    if isinstance(sys.stdout.buffer, io.RawIOBase):
+    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
         encoding, errors = sys.stdout.encoding, sys.stdout.errors
         sys.stdout = io.TextIOWrapper(_Whole(sys.stdout.detach()), encoding, errors, write_through=True)
 
