@@ -13,16 +13,19 @@ from tests.whole_system import System
 LOOKS = (("light", 1280), ("dark", 360))
 
 
-async def looks_well(enter: Entrance, path: str) -> None:
-    """A page can be used by everybody, in light on a desk and in the dark on a telephone."""
+async def looks_well(enter: Entrance, *paths: str) -> None:
+    """Pages can be used by everybody, in light on a desk and in the dark on a telephone."""
     for theme, width in LOOKS:
-        page = await enter(path, color_scheme=theme, viewport={"width": width, "height": 800})
-        for chart in await page.locator("[data-chart]").all():
-            await page.wait_for_selector(f"#{await chart.get_attribute('id')}[data-drawn]")
-        await assert_accessible(page)
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
-            f"{path} is wider than {width}"
-        )
+        page = await enter(paths[0], color_scheme=theme, viewport={"width": width, "height": 800})
+        for path in paths:
+            if path is not paths[0]:
+                await page.goto(path)
+            for chart in await page.locator("[data-chart]").all():
+                await page.wait_for_selector(f"#{await chart.get_attribute('id')}[data-drawn]")
+            await assert_accessible(page)
+            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+                f"{path} is wider than {width}"
+            )
         await page.context.close()
 
 

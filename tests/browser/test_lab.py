@@ -238,8 +238,7 @@ async def test_a_run_is_stopped_and_waiting_jobs_are_moved(enter: Entrance, syst
     await ended(page, "stopped")
     await follow(page.get_by_role("link", name="Open the result"))
     await expect(page.get_by_role("button", name="Go on")).to_be_visible()
-    await looks_well(enter, "/lab/series/endless-0001")
-    await looks_well(enter, "/lab/series/endless-0001/runs/1")
+    await looks_well(enter, "/lab/series/endless-0001", "/lab/series/endless-0001/runs/1")
 
 
 async def test_the_library_is_there_to_be_cloned(enter: Entrance, system: System) -> None:
@@ -253,8 +252,7 @@ async def test_the_library_is_there_to_be_cloned(enter: Entrance, system: System
 
 
 async def test_the_pages_look_well(enter: Entrance) -> None:
-    for path in ("/lab", "/lab/experiments/new", "/lab/library/ftab-6", "/lab/compare"):
-        await looks_well(enter, path)
+    await looks_well(enter, "/lab", "/lab/experiments/new", "/lab/library/ftab-6", "/lab/compare")
 
 
 async def test_viewers_look_and_change_nothing(enter: Entrance, system: System) -> None:

@@ -28,8 +28,7 @@ async def test_json_text_and_hex(enter: Entrance, messenger: Client) -> None:
     await page.get_by_role("link", name="Hex", exact=True).click()
     await expect(page.locator("#body")).to_contain_text("00000000  7b 22 6e 22 3a 31 2e 30")
     await expect(page.locator("#body")).to_contain_text('{"n":1.0')
-    await looks_well(enter, f"/queues/shown/messages/{sent}")
-    await looks_well(enter, f"/queues/shown/messages/{sent}?view=hex")
+    await looks_well(enter, f"/queues/shown/messages/{sent}", f"/queues/shown/messages/{sent}?view=hex")
 
     await page.get_by_role("link", name="5", exact=True).click()
     await page.wait_for_url("**/search?text=5")

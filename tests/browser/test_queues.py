@@ -52,8 +52,7 @@ async def test_the_list_pages_filters_and_orders(enter: Entrance, messenger: Cli
 
 async def test_the_list_looks_well(enter: Entrance, messenger: Client) -> None:
     messenger.create_queue("a-queue-to-look-at")
-    await looks_well(enter, "/queues")
-    await looks_well(enter, "/queues/-/new")
+    await looks_well(enter, "/queues", "/queues/-/new")
 
 
 async def test_a_queue_is_made(enter: Entrance, messenger: Client) -> None:
@@ -154,8 +153,8 @@ async def test_a_queue_looks_well(enter: Entrance, messenger: Client) -> None:
         lease.nack()
     messenger.send("looked at", "later", delay=3600)
     with messenger.lease("looked at", seconds=600):
-        for query in ("?sender=x", "?state=dead", "?state=leased", "?state=delayed", "/send", "/purge", "/delete"):
-            await looks_well(enter, f"/queues/looked%20at{query}")
+        views = ("?sender=x", "?state=dead", "?state=leased", "?state=delayed", "/send", "/purge", "/delete")
+        await looks_well(enter, *(f"/queues/looked%20at{view}" for view in views))
 
 
 async def test_sending(enter: Entrance, messenger: Client) -> None:

@@ -43,8 +43,10 @@ class CommandLine:
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         """A command that goes on by itself."""
-        given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen([COMMAND, *arguments], **({"env": self.environment()} | given | options))
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        given: dict[str, Any] = pipes | {"env": self.environment()} | options
+        started: subprocess.Popen[bytes] = subprocess.Popen([COMMAND, *arguments], **given)
+        return started
 
 
 def line_of(process: subprocess.Popen[bytes]) -> bytes:

@@ -55,9 +55,11 @@ def _open_streams() -> None:
     if sys.stdout is None:
         _tell("standard output is closed; redirect it to /dev/null to see nothing")
         sys.exit(ERROR)
-    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
+    raw = getattr(sys.stdout, "buffer", None)
+    if isinstance(raw, io.FileIO) and isinstance(sys.stdout, io.TextIOWrapper):
         encoding, errors = sys.stdout.encoding, sys.stdout.errors
-        sys.stdout = io.TextIOWrapper(_Whole(sys.stdout.detach()), encoding, errors, write_through=True)
+        sys.stdout.detach()  # else it would close the file when it is forgotten
+        sys.stdout = io.TextIOWrapper(_Whole(raw), encoding, errors, write_through=True)
 
 
 class _Whole(io.BufferedWriter):

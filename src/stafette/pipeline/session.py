@@ -21,6 +21,8 @@ LARGEST_MEMORY = 4 * GIBIBYTE
 JOIN_PARTS = 64
 """Into which all shuffles are cut at first; Spark then puts small parts together. 50 million rows make 40 MB each."""
 LOGGING = Path(__file__).with_name("log4j2.properties")
+WARNINGS = "-Xlog:disable -Xlog:all=warning:stderr -XX:+DisplayVMOutputToStderr"
+"""Java's own go where ours go; it would have them among the results."""
 
 SQL = {
     "spark.sql.session.timeZone": "UTC",
@@ -29,7 +31,7 @@ SQL = {
 """Of any session, also through Spark Connect. A join whose parts are all smaller than that hashes them; larger ones are
 sorted, which takes twice as long but spills to disk."""
 ALWAYS = {
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{LOGGING}",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{LOGGING} {WARNINGS}",
     **SQL,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.adaptive.enabled": "true",

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stafette.pipeline import session
+from tests.integration.pipeline.processes import connect_server
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +27,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield started
     finally:
         started.stop()
+
+
+@pytest.fixture(scope="session")
+def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Spark in a process of its own, for commands: each would start one, which takes longer than what they do."""
+    with connect_server(tmp_path_factory.mktemp("connect")) as address:
+        yield address

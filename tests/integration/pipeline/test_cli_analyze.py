@@ -1,16 +1,15 @@
-"""`stafette analyze` on logs that are not ours, and on a run that still goes on; each in a Spark of its own."""
+"""`stafette analyze` on logs that are not ours, and on a run that still goes on; all in one Spark."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from stafette.pipeline import tables
 from tests.integration.pipeline.made import make_run, requests
+from tests.integration.pipeline.processes import analyze
 from tests.integration.pipeline.test_mlmq import HEADER
 
 pytestmark = pytest.mark.slow
@@ -28,12 +27,7 @@ outcome = "code"
 """
 
 
-def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stafette", "analyze", "--master", "local[2]", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
-
-
-def test_logs_of_mlmq(tmp_path: Path) -> None:
+def test_logs_of_mlmq(connect: str, tmp_path: Path) -> None:
     run = tmp_path / "test 56"
     (run / "clients").mkdir(parents=True)
     lines = [HEADER]
@@ -41,7 +35,7 @@ def test_logs_of_mlmq(tmp_path: Path) -> None:
     lines[1000] = "twelve;yesterday;CSndReq"
     (run / "clients" / "perf.log").write_text("\n".join(lines) + "\n")
 
-    done = analyze(str(run), "--source", "mlmq", "--out", str(tmp_path / "out"))
+    done = analyze("--remote", connect, str(run), "--source", "mlmq", "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     assert "1 rejected" in done.stdout
     assert str(tmp_path / "out" / "report.html") in done.stdout
@@ -54,23 +48,23 @@ def test_logs_of_mlmq(tmp_path: Path) -> None:
     assert 10 <= counted[0]["p50_ms"] <= 16
 
 
-def test_any_csv_through_a_mapping(tmp_path: Path) -> None:
+def test_any_csv_through_a_mapping(connect: str, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     lines = [f"{FIRST + 10 * n},{1 + n % 3},get,{500 if n % 10 == 0 else 200}" for n in range(1_000)]
     (tmp_path / "logs" / "a.csv").write_text("\n".join(["begin,took,what,code", *lines]) + "\n")
     (tmp_path / "mapping.toml").write_text(MAPPING)
 
     options = ("--source", "csv", "--mapping", str(tmp_path / "mapping.toml"), "--json")
-    done = analyze(str(tmp_path / "logs"), *options)
+    done = analyze("--remote", connect, str(tmp_path / "logs"), *options)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "logs" / "analysis" / "report.html").is_file()
     counted = {(row["operation"], row["outcome"]): row["count"] for row in json.loads(done.stdout)}
     assert (counted["get", "ok"], counted["get", "500"]) == (900, 100)
 
 
-def test_a_run_is_followed_and_then_analysed(tmp_path: Path) -> None:
+def test_a_run_is_followed_and_then_analysed(connect: str, tmp_path: Path) -> None:
     make_run(tmp_path, requests(2_000), file_rows=500)
-    done = analyze(str(tmp_path), "--follow", "--json")
+    done = analyze("--remote", connect, str(tmp_path), "--follow", "--json")
     assert done.returncode == 0, done.stderr
     *live, last = [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -3,63 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
-from stafette.pipeline import java, results, tables
+from stafette.pipeline import results, tables
+from tests.conftest import ARCHIVE, SHORT_LIVED
 from tests.integration.pipeline.made import make_run, requests
+from tests.integration.pipeline.processes import analyze, conf, server
 
 pytestmark = pytest.mark.slow
 
-SPARK = Path(pyspark.__file__).parent
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
-PATIENCE_SECONDS = 150
-CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
-@contextmanager
-def server(folder: Path, *command: str, says: str) -> Iterator[str]:
-    """A process of Spark's; yields what it says when it is ready."""
-    environment = os.environ | {
-        "JAVA_HOME": str(java.home()),
-        "SPARK_HOME": str(SPARK),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_WORKER_DIR": str(folder / "work"),
-        "SPARK_LOCAL_DIRS": str(folder / "local"),
-    }
-    log = folder / f"{len(list(folder.glob('*.log')))}.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [SPARK / "bin" / command[0], *command[1:]], env=environment, stdout=output, stderr=output, cwd=folder
-        )
-    try:
-        while not (found := re.search(says, log.read_text())):
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.1)
-        yield found[1]
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stafette", "analyze", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
-
-
-def analyzed(runs: Path, out: Path, *options: str) -> Path:
-    done = analyze(str(runs), "--out", str(out), "--json", *options)
+def analyzed(runs: Path, out: Path, *options: str, **environment: str) -> Path:
+    done = analyze(str(runs), "--out", str(out), "--json", *options, **environment)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == json.loads((out / "summary.json").read_text())
     assert "<h1" in (out / "report.html").read_text()
@@ -92,7 +54,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def here(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    found = told(analyzed(runs, tmp_path_factory.mktemp("here") / "out", "--master", "local[2]"))
+    archive = tmp_path_factory.mktemp("archive") / "spark.jsa"
+    options = f"{SHORT_LIVED} -XX:ArchiveClassesAtExit={archive}"
+    out = tmp_path_factory.mktemp("here") / "out"
+    found = told(analyzed(runs, out, "--master", "local[2]", SPARK_SUBMIT_OPTS=options))
+    archive.rename(ARCHIVE)
     assert len(found["summary"]) > 4
     return found
 
@@ -130,16 +96,13 @@ def test_a_standalone_cluster_with_two_workers(runs: Path, here: dict[str, Any],
         for _ in range(2):
             worker = [WORKER, "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g", url]
             running.enter_context(server(tmp_path, "spark-class", *worker, says="(registered) with master"))
-        settings = ("spark.driver.host=127.0.0.1", "spark.executor.memory=600m", "spark.sql.shuffle.partitions=2")
-        options = [part for setting in settings for part in ("--conf", setting)]
-        out = analyzed(runs, tmp_path / "out", "--master", url, *options)
+        settings = [
+            "spark.driver.host=127.0.0.1", "spark.executor.memory=600m", "spark.sql.shuffle.partitions=2",
+            f"spark.executor.extraJavaOptions={SHORT_LIVED}",
+        ]  # fmt: skip
+        out = analyzed(runs, tmp_path / "out", "--master", url, *conf(*settings))
     assert told(out) == here
 
 
-def test_spark_connect(runs: Path, here: dict[str, Any], tmp_path: Path) -> None:
-    settings = ("spark.connect.grpc.binding.port=0", "spark.ui.enabled=false", "spark.sql.shuffle.partitions=2")
-    options = [part for setting in settings for part in ("--conf", setting)]
-    start = ["--class", CONNECT, "--master", "local[2]", *options, "spark-internal"]
-    with server(tmp_path, "spark-submit", *start, says=r"Connect server started at: \S*:(\d+)") as port:
-        out = analyzed(runs, tmp_path / "out", "--remote", f"sc://127.0.0.1:{port}")
-    assert told(out) == here
+def test_spark_connect(runs: Path, here: dict[str, Any], connect: str, tmp_path: Path) -> None:
+    assert told(analyzed(runs, tmp_path / "out", "--remote", connect)) == here

@@ -1,0 +1,67 @@
+"""Sparks that run in processes of their own, and the command that uses them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+from stafette.pipeline import java
+
+SPARK = Path(pyspark.__file__).parent
+CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+PATIENCE_SECONDS = 240
+
+
+@contextmanager
+def server(folder: Path, *command: str, says: str) -> Iterator[str]:
+    """A process of Spark's; yields what it says when it is ready."""
+    environment = os.environ | {
+        "JAVA_HOME": str(java.home()),
+        "SPARK_HOME": str(SPARK),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(folder / "work"),
+        "SPARK_LOCAL_DIRS": str(folder / "local"),
+    }
+    log = folder / f"{len(list(folder.glob('*.log')))}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [SPARK / "bin" / command[0], *command[1:]], env=environment, stdout=output, stderr=output, cwd=folder
+        )
+    try:
+        while not (found := re.search(says, log.read_text())):
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.1)
+        yield found[1]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    """A Spark Connect server; yields its address."""
+    settings = conf("spark.connect.grpc.binding.port=0", "spark.ui.enabled=false", "spark.sql.shuffle.partitions=2")
+    start = ["--class", CONNECT, "--master", "local[2]", *settings, "spark-internal"]
+    with server(folder, "spark-submit", *start, says=r"Connect server started at: \S*:(\d+)") as port:
+        yield f"sc://127.0.0.1:{port}"
+
+
+def conf(*settings: str) -> list[str]:
+    """Settings as Spark's commands and ours take them."""
+    return [part for setting in settings for part in ("--conf", setting)]
+
+
+def analyze(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `stafette analyze`."""
+    return subprocess.run(
+        [sys.executable, "-m", "stafette", "analyze", *arguments],
+        env=os.environ | environment, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
