@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,24 +11,19 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 HERE = Path(__file__).parent
-ONE_OF_EACH = {"browser": "browser", "integration/pipeline": "spark", "unit/pipeline": "spark"}
+ONE_OF_EACH = {"browser": "browser", "integration/pipeline": "spark"}
 """Tests of these folders run in one process, because they share a browser, or a Spark, that is slow to start."""
-SPARKS = {"test_cluster.py": "sparks", "test_cli_analyze.py": "sparks"}
-"""These have it in processes of its own."""
 PAGES = "documents/test_pages.py"
 """Each of its tests starts a system of its own, and some take a minute."""
-FIRST = ("sparks", "spark", "browser", PAGES, "integration/lab")
+FIRST = ("spark", "browser", PAGES, "integration/lab")
 """What takes longest begins first, so that nobody waits for it at the end."""
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a Java that ends before its best compiler has earned back its time: a small analysis takes 31 % less of it."""
-ARCHIVE = Path(os.environ.setdefault("SPARK_ARCHIVE", f"{tempfile.gettempdir()}/spark-{os.getpid()}.jsa"))
-"""Where the first Spark of a run leaves its classes: those after it take a third less time to start."""
 
 
 def group(path: Path) -> str:
     """Which tests belong together: those of a file at least."""
-    shared = SPARKS.get(path.name) or ONE_OF_EACH.get(path.parent.relative_to(HERE).as_posix())
-    return shared or path.relative_to(HERE).as_posix()
+    return ONE_OF_EACH.get(path.parent.relative_to(HERE).as_posix()) or path.relative_to(HERE).as_posix()
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]  # it is not typed
@@ -52,18 +46,6 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for java in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
         os.environ.setdefault(java, SHORT_LIVED)
-
-
-def pytest_runtest_setup() -> None:
-    """From when there is an archive of Spark's classes, use it."""
-    if ARCHIVE.exists():
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{SHORT_LIVED} -XX:SharedArchiveFile={ARCHIVE}"
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave no archive behind."""
-    if not hasattr(config, "workerinput"):
-        ARCHIVE.unlink(missing_ok=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from axe_playwright_python.base import AXE_FILE_PATH
-from playwright.async_api import Browser, BrowserContext, Page, Request, StorageState, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, Request, async_playwright
 
 import stafette
 from stafette.client.sync import Client
@@ -60,7 +60,8 @@ async def browser() -> AsyncIterator[Browser]:
     """One Chromium for all tests."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=CHROMIUM, args=[ONLY_HERE, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+            executable_path=CHROMIUM,
+            args=[ONLY_HERE, "--process-per-site", *(["--no-sandbox"] if os.geteuid() == 0 else [])],
         )
         yield browser
         await browser.close()
@@ -74,7 +75,7 @@ class Complaints:
     messages: list[str] = field(default_factory=list)
 
 
-def watched(context: BrowserContext, web: str) -> Complaints:
+def watched(page: Page, web: str) -> Complaints:
     """Note every request that goes elsewhere, where nobody answers, and what the browser complains about.
 
     They are watched, not routed: a browser that asks us about each request does without its cache.
@@ -85,44 +86,65 @@ def watched(context: BrowserContext, web: str) -> Complaints:
         if not request.url.startswith((web, "data:", "blob:")):
             complaints.elsewhere.append(request.url)
 
-    context.on("request", note)
-    context.on("console", lambda message: complaints.messages.append(f"{message.type}: {message.text}"))
-    context.on("weberror", lambda error: complaints.messages.append(f"error: {error.error}"))
+    page.on("request", note)
+    page.on("console", lambda message: complaints.messages.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: complaints.messages.append(f"error: {error}"))
     return complaints
 
 
 Entrance = Callable[..., Awaitable[Page]]
 
 
-@pytest.fixture(scope="session")
-def sessions() -> dict[str, StorageState]:
-    """What browsers remember of those who have logged in, by secret: coming in through the door takes a second."""
-    return {}
+class Visitors:
+    """Browser contexts in which somebody has logged in, one for each who is somehow different.
+
+    Coming in through the door takes a second, and Plotly another in every new process. So each keeps a page open, whose
+    process the others of the same site go on with.
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._known: dict[str, Page] = {}
+
+    async def context(self, web: str, secret: str | None, options: dict[str, Any]) -> BrowserContext:
+        """The context of somebody; who has no secret is new each time."""
+        who = repr((web, secret, sorted(options.items())))
+        if secret is not None and (page := self._known.get(who)):
+            await page.evaluate("localStorage.clear()")  # what one chose is not for the next
+            return page.context
+        context = await self._browser.new_context(base_url=web, **options)
+        context.set_default_timeout(20_000)
+        if secret is not None:
+            page = await context.new_page()
+            await log_in(page, secret)
+            await page.goto("/static/icon.svg")
+            self._known[who] = page
+        return context
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def visitors(browser: Browser) -> Visitors:
+    """All who have come so far."""
+    return Visitors(browser)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def enter(browser: Browser, system: System, sessions: dict[str, StorageState]) -> AsyncIterator[Entrance]:
-    """Opens a page in a browser context of its own, logged in unless told otherwise; complaints fail the test.
+async def enter(visitors: Visitors, system: System) -> AsyncIterator[Entrance]:
+    """Opens a page for somebody, an administrator unless told otherwise; complaints fail the test.
 
     `await enter("/queues", secret=None, allowed="pattern of expected complaints", **options of the context)`.
     """
-    contexts: list[tuple[BrowserContext, Complaints, str]] = []
+    opened: list[tuple[Page, Complaints, str]] = []
 
     async def start(path: str = "/", *, secret: str | None = system.secret, allowed: str = "", **options: Any) -> Page:
-        known = sessions.get(secret) if secret is not None else None
-        context = await browser.new_context(base_url=system.web, storage_state=known, **options)
-        context.set_default_timeout(20_000)
-        contexts.append((context, watched(context, system.web), allowed))
-        page = await context.new_page()
-        if secret is not None and known is None:
-            await log_in(page, secret)
-            sessions[secret] = await context.storage_state()
+        page = await (await visitors.context(system.web, secret, options)).new_page()
+        opened.append((page, watched(page, system.web), allowed))
         await page.goto(path)
         return page
 
     yield start
-    for context, complaints, allowed in contexts:
-        await context.close()
+    for page, complaints, allowed in opened:
+        await page.close()
         assert complaints.elsewhere == []
         assert [said for said in complaints.messages if not (allowed and re.search(allowed, said))] == []
 

@@ -26,7 +26,7 @@ async def looks_well(enter: Entrance, *paths: str) -> None:
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
                 f"{path} is wider than {width}"
             )
-        await page.context.close()
+        await page.close()
 
 
 def viewers_secret(system: System) -> str:

@@ -5,10 +5,11 @@ The page's clock is in the test's hands, so that time passes when the test says 
 
 from __future__ import annotations
 
-from playwright.async_api import Page, Request, expect
+import pytest_asyncio
+from playwright.async_api import Browser, Page, Request, expect
 
 from stafette.client.sync import Client
-from tests.browser.conftest import Entrance
+from tests.browser.conftest import Entrance, Visitors
 
 HIDE = """hidden => {
     Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
@@ -21,6 +22,12 @@ def of_refreshes(page: Page) -> list[Request]:
     made: list[Request] = []
     page.on("request", lambda request: made.append(request) if "x-refresh" in request.headers else None)
     return made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def visitors(browser: Browser) -> Visitors:
+    """Not those of other tests: a clock is that of all pages of a context."""
+    return Visitors(browser)
 
 
 async def pass_time(page: Page, milliseconds: int) -> None:

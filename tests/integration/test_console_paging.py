@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 
 import asyncpg
 import pytest
 
 from stafette.database.connect import prepare_connection
 from stafette.database.store import Store
+from tests.integration.conftest import Databases
 
 MESSAGES = 200_000
 PAGE = 50
@@ -18,34 +20,55 @@ BUDGET = 30_000
 CALL = "SELECT place, looked_at FROM stafette.message_page('jobs', $1, $2, $3, $4, $5, NULL, $6, $7, $8, $9)"
 
 
-@pytest.fixture(params=["analysed", "believed empty"])
-async def connection(
-    any_database: str, request: pytest.FixtureRequest
-) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+@pytest.fixture(scope="module", params=["newest", "15"])
+def server(request: pytest.FixtureRequest) -> Databases:
+    chosen: Databases = request.getfixturevalue("databases" if request.param == "newest" else "databases_15")
+    return chosen
+
+
+@pytest.fixture(scope="module", params=["analysed", "believed empty"])
+def database(server: Databases, request: pytest.FixtureRequest) -> Iterator[str]:
     """A queue of 200,000 messages of two senders, for anyone and for some, with statistics that are right or wrong."""
-    async with await Store.open(any_database) as store:
+    asyncio.run(_fill(server, analysed=request.param == "analysed"))
+    yield server.migrated
+    asyncio.run(_execute(server.migrated, "ALTER TABLE stafette.ready RESET (autovacuum_enabled)"))
+
+
+@pytest.fixture
+async def connection(database: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """To look, and to change nothing."""
+    connection = await asyncpg.connect(database)
+    await prepare_connection(connection)
+    yield connection
+    await connection.close()
+
+
+async def _fill(server: Databases, *, analysed: bool) -> None:
+    await server.clear()
+    async with await Store.open(server.migrated) as store:
         alice = await store.register("alice")
         for name in ("bob", "carol"):
             await store.register(name)
         await store.create_queue(alice.id, "jobs")
-    connection = await asyncpg.connect(any_database)
-    await prepare_connection(connection)
-    await connection.execute("ALTER TABLE stafette.ready SET (autovacuum_enabled = off)")
-    await connection.execute("ANALYZE stafette.ready")
-    await connection.execute(
-        """
+    await _execute(
+        server.migrated,
+        "ALTER TABLE stafette.ready SET (autovacuum_enabled = off)",
+        "ANALYZE stafette.ready",
+        f"""
         INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, body)
         SELECT n, q.id, CASE WHEN n % 7 = 0 THEN 2 ELSE 0 END, CASE WHEN n % 1000 = 0 THEN 2 ELSE 1 END, n % 10, 0,
                CASE WHEN n % 10000 = 0 THEN n WHEN n % 2 = 0 THEN 0 END, now(), 'body'
-        FROM generate_series(1, $1) AS n, stafette.queues AS q WHERE q.name = 'jobs'
+        FROM generate_series(1, {MESSAGES}) AS n, stafette.queues AS q WHERE q.name = 'jobs'
         """,
-        MESSAGES,
+        f"SELECT setval('stafette.message_id', {MESSAGES})",
+        *(["VACUUM ANALYZE stafette.ready"] if analysed else []),
     )
-    await connection.execute(f"SELECT setval('stafette.message_id', {MESSAGES})")
-    if request.param == "analysed":
-        await connection.execute("VACUUM ANALYZE stafette.ready")
-    yield connection
-    await connection.execute("ALTER TABLE stafette.ready RESET (autovacuum_enabled)")
+
+
+async def _execute(database: str, *statements: str) -> None:
+    connection = await asyncpg.connect(database)
+    for sql in statements:
+        await connection.execute(sql)
     await connection.close()
 
 

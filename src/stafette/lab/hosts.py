@@ -22,8 +22,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
-
-import asyncssh
+from typing import TYPE_CHECKING
 
 import stafette
 from stafette.errors import InvalidRequest, Unavailable
@@ -31,6 +30,9 @@ from stafette.lab.agent import LINE_BYTES
 from stafette.lab.experiment import Hosts as HostNames
 from stafette.lab.experiment import Machine
 from stafette.lab.host import Host
+
+if TYPE_CHECKING:
+    import asyncssh
 
 LOCAL = "local"
 LOOPBACK = "127.0.0.1"
@@ -136,6 +138,8 @@ async def _here(folder: Path, lock: int) -> AsyncIterator[Host]:
 
 @asynccontextmanager
 async def _elsewhere(name: str, machine: Machine, series: Path, behaviours: Sequence[str]) -> AsyncIterator[Host]:
+    import asyncssh  # which most runs do without
+
     user, _, place = name.rpartition("@")
     address, _, port = place.partition(":")
     try:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from stafette.errors import InvalidRequest, StafetteError
 from stafette.pipeline import java
-from stafette.pipeline import report as page
 
 FOLDER = "analysis"
 """Where results lie, in the folder of the runs."""
+REPORT = "report.html"
 
 
 def why_not() -> str | None:
@@ -30,6 +30,7 @@ def report(folder: Path, say: Callable[[str], None]) -> Path:
     if (reason := why_not()) is not None:
         raise InvalidRequest(reason)
     from stafette.pipeline import job, session  # they bring Spark
+    from stafette.pipeline import report as page  # and this one Plotly
     from stafette.pipeline.sources import native
 
     say("Spark starts")

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import chdtri, ndtri, stdtrit
 
 from stafette.errors import InvalidRequest
 
@@ -85,7 +85,7 @@ def deviation_interval_from(stddev: float, count: int, level: float = LEVEL) -> 
     if count == 1:
         return Estimate(stddev)
     freedom = count - 1
-    upper, lower = (float(chdtri(freedom, tail)) for tail in ((1 - level) / 2, (1 + level) / 2))
+    upper, lower = (float(scipy.special.chdtri(freedom, tail)) for tail in ((1 - level) / 2, (1 + level) / 2))
     return Estimate(stddev, stddev * math.sqrt(freedom / upper), stddev * math.sqrt(freedom / lower))
 
 
@@ -156,7 +156,9 @@ def batch_interval(values: Values, batches: int = 20, level: float = LEVEL) -> B
     """
     means = batch_means(values, batches)
     correlation = autocorrelation(means, 1)
-    by_chance = -1 / batches + float(ndtri(0.95)) * math.sqrt((batches - 2) / (batches**2 - 1))  # von Neumann
+    by_chance = -1 / batches + float(scipy.special.ndtri(0.95)) * math.sqrt(
+        (batches - 2) / (batches**2 - 1)
+    )  # von Neumann
     independent = correlation <= by_chance
     return BatchEstimate(mean_interval(means, level), batches, len(values) // batches, correlation, independent)
 
@@ -171,7 +173,7 @@ def autocorrelation(values: Values, lag: int) -> float:
 def student_quantile(level: float, freedom: float) -> float:
     """How many standard errors an interval reaches to each side."""
     _check_level(level)
-    return float(stdtrit(freedom, (1 + level) / 2))
+    return float(scipy.special.stdtrit(freedom, (1 + level) / 2))
 
 
 def exponential(value: float) -> float:

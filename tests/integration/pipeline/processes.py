@@ -59,9 +59,7 @@ def conf(*settings: str) -> list[str]:
     return [part for setting in settings for part in ("--conf", setting)]
 
 
-def analyze(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `stafette analyze`."""
-    return subprocess.run(
-        [sys.executable, "-m", "stafette", "analyze", *arguments],
-        env=os.environ | environment, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "stafette", "analyze", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from stafette.pipeline import results, tables
-from tests.conftest import ARCHIVE, SHORT_LIVED
+from stafette.pipeline import job, results, tables
+from stafette.pipeline.sources import native
+from tests.conftest import SHORT_LIVED
 from tests.integration.pipeline.made import make_run, requests
 from tests.integration.pipeline.processes import analyze, conf, server
 
@@ -20,8 +22,8 @@ MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 
 
-def analyzed(runs: Path, out: Path, *options: str, **environment: str) -> Path:
-    done = analyze(str(runs), "--out", str(out), "--json", *options, **environment)
+def analyzed(runs: Path, out: Path, *options: str) -> Path:
+    done = analyze(str(runs), "--out", str(out), "--json", *options)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == json.loads((out / "summary.json").read_text())
     assert "<h1" in (out / "report.html").read_text()
@@ -53,12 +55,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def here(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    archive = tmp_path_factory.mktemp("archive") / "spark.jsa"
-    options = f"{SHORT_LIVED} -XX:ArchiveClassesAtExit={archive}"
+def here(spark: SparkSession, runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     out = tmp_path_factory.mktemp("here") / "out"
-    found = told(analyzed(runs, out, "--master", "local[2]", SPARK_SUBMIT_OPTS=options))
-    archive.rename(ARCHIVE)
+    job.analyze(spark, lambda session: native.read(session, [str(runs)]), out=out)
+    found = told(out)
     assert len(found["summary"]) > 4
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import itertools
 import json
@@ -52,6 +53,12 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
+@functools.cache
+def parsed(source: str) -> Page:
+    """A page as a browser sees it; most of it is Plotly, which takes a second."""
+    return Page(source)
+
+
 def own_part(source: str) -> str:
     """The page without Plotly's script, which has strings of all kinds."""
     start = source.index("<script>")
@@ -70,19 +77,19 @@ def page(request: pytest.FixtureRequest, pages: dict[str, str]) -> str:
 
 
 def test_the_page_is_well_formed(page: str) -> None:
-    parsed = Page(page)
+    seen = parsed(page)
 
-    assert parsed.open == []
-    assert parsed.all("html") == [{"lang": "en"}]
-    ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
+    assert seen.open == []
+    assert seen.all("html") == [{"lang": "en"}]
+    ids = [attributes["id"] for _, attributes in seen.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
-    targets = {(attributes["href"] or "")[1:] for attributes in parsed.all("a")}
+    targets = {(attributes["href"] or "")[1:] for attributes in seen.all("a")}
     assert targets <= set(ids)
     assert {"key-figures", "over-time", "breakdown", "distribution", "method", "rejects"} <= targets
 
 
 def test_headings_descend_one_step_at_a_time(page: str) -> None:
-    levels = [int(tag[1]) for tag, _ in Page(page).elements if re.fullmatch("h[1-6]", tag)]
+    levels = [int(tag[1]) for tag, _ in parsed(page).elements if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
@@ -174,7 +181,7 @@ def test_key_figures_say_which_interval_they_show(pages: dict[str, str]) -> None
 
 
 def test_sections_are_in_the_order_in_which_a_reader_asks(pages: dict[str, str]) -> None:
-    order = [attributes["id"] for attributes in Page(pages["sweep"]).all("h2")]
+    order = [attributes["id"] for attributes in parsed(pages["sweep"]).all("h2")]
     assert order == ["contents", "key-figures", "over-time", "breakdown", "distribution", "curves", "models",
                      "resources", "checks", "left-out", "method", "rejects"]  # fmt: skip
 
@@ -193,11 +200,11 @@ def test_the_sign_table_gives_the_effects_back() -> None:
 def test_names_from_the_data_are_text(pages: dict[str, str]) -> None:
     source = pages["hostile"]
     assert sample.HOSTILE not in source
-    scripts = Page(source).all("script")
+    scripts = parsed(source).all("script")
     assert all(set(attributes) <= {"type", "id"} for attributes in scripts)
     plain = [attributes for attributes in scripts if "type" not in attributes]
     assert len(plain) == 2  # Plotly's and our own
-    assert "alert" not in "".join(str(attributes) for tag, attributes in Page(source).elements if tag != "div")
+    assert "alert" not in "".join(str(attributes) for tag, attributes in parsed(source).elements if tag != "div")
     escaped = "&lt;script&gt;alert(1)&lt;/script&gt;"
     head = source[source.index("<header") : source.index("</header>")]
     assert head.count(escaped) >= 3  # experiment, label, sentence
@@ -206,14 +213,14 @@ def test_names_from_the_data_are_text(pages: dict[str, str]) -> None:
 
 
 def test_nothing_is_asked_for_from_outside(page: str) -> None:
-    for _, attributes in Page(page).elements:
+    for _, attributes in parsed(page).elements:
         for name in ("src", "href", "srcset", "action", "data", "poster", "xlink:href"):
             assert (attributes.get(name) or "#").startswith("#"), attributes
-    assert not Page(page).all("link")
+    assert not parsed(page).all("link")
     for style in re.findall(r"<style>(.*?)</style>", page, re.DOTALL):
         assert "url(" not in style
         assert "@import" not in style
-    policy = [attributes["content"] for attributes in Page(page).all("meta") if "http-equiv" in attributes]
+    policy = [attributes["content"] for attributes in parsed(page).all("meta") if "http-equiv" in attributes]
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"]
     assert not re.search(r"https?://", own_part(page))
 
@@ -247,15 +254,15 @@ def test_paper_and_dark_pages_are_thought_of(pages: dict[str, str]) -> None:
 
 
 def test_one_run_has_no_chooser_and_many_have_one(pages: dict[str, str]) -> None:
-    assert not Page(pages["single"]).all("select")
-    parsed = Page(pages["sweep"])
-    assert len(parsed.all("select")) == 4
-    assert len(parsed.all("option")) == 4 * 21
-    assert all("for" in attributes for attributes in parsed.all("label"))
-    shown = [attributes for attributes in parsed.all("figure") if attributes.get("data-run") == "0"]
+    assert not parsed(pages["single"]).all("select")
+    seen = parsed(pages["sweep"])
+    assert len(seen.all("select")) == 4
+    assert len(seen.all("option")) == 4 * 21
+    assert all("for" in attributes for attributes in seen.all("label"))
+    shown = [attributes for attributes in seen.all("figure") if attributes.get("data-run") == "0"]
     assert shown
     assert all("hidden" not in attributes for attributes in shown)
-    later = [attributes for attributes in parsed.all("figure") if attributes.get("data-run") == "5"]
+    later = [attributes for attributes in seen.all("figure") if attributes.get("data-run") == "5"]
     assert later
     assert all("hidden" in attributes for attributes in later)
 
@@ -277,13 +284,13 @@ def test_what_is_missing_is_said_once(pages: dict[str, str]) -> None:
 def test_any_table_may_be_missing(left_out: str) -> None:
     tables, facts = sample.sweep(1, numbers=(1, 64))
     del tables[left_out]
-    Page(report.render(tables, facts))
+    parsed(report.render(tables, facts))
 
 
 def test_nothing_at_all_is_still_a_page() -> None:
     source = report.render({}, {})
     assert "There is no run in this analysis." in source
-    Page(source)
+    parsed(source)
 
 
 def test_the_method_names_machines_clocks_seeds_and_settings(pages: dict[str, str]) -> None:

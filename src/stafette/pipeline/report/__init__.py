@@ -22,8 +22,8 @@ from stafette.pipeline.figures.rows import Tables
 from stafette.pipeline.report import method
 from stafette.pipeline.report.sections import Drawing, Section, drawn_runs, sections
 from stafette.pipeline.report.verdict import key_figures, rejected, verdict
+from stafette.pipeline.usual import REPORT
 
-FILE = "report.html"
 FROM_RUN = (
     "seed", "machines", "thresholds", "checks", "database", "stafette", "revision", "python", "settings", "started_at",
 )  # fmt: skip
@@ -32,8 +32,8 @@ FROM_RUN = (
 
 def write(out: Path) -> Path:
     """Write the report of an analysis into its folder."""
-    report = out / FILE
-    unfinished = report.with_name(f"{FILE}.tmp")
+    report = out / REPORT
+    unfinished = report.with_name(f"{REPORT}.tmp")
     unfinished.write_text(render(*load(out)), encoding="utf-8")
     unfinished.rename(report)
     return report
@@ -126,4 +126,4 @@ def _json(text: str) -> Markup:
     return Markup(safe.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))  # noqa: S704
 
 
-__all__ = ["FILE", "Section", "key_figures", "load", "render", "write"]
+__all__ = ["REPORT", "Section", "key_figures", "load", "render", "write"]

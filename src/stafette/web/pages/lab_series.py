@@ -14,8 +14,7 @@ from stafette.errors import InvalidRequest
 from stafette.lab import archive, runs
 from stafette.lab.runs import SHOWN
 from stafette.lab.series import Series
-from stafette.pipeline import figures, report, usual
-from stafette.pipeline.report.grids import pairs
+from stafette.pipeline import usual
 from stafette.web import safety
 from stafette.web.access import Administrator, TheSite, Viewer
 from stafette.web.naming import in_address
@@ -50,6 +49,8 @@ async def show(
             "why_not": usual.why_not() if analysed is None else None,
         }
 
+    from stafette.pipeline import figures  # with Plotly, which takes a while
+
     found = await asyncio.to_thread(look)
     values = {
         "one": series, "record": series.record, "settings": series.record.settings, "metrics": SHOWN, "run": run,
@@ -77,7 +78,7 @@ async def whole_report(site: TheSite, _who: Viewer, name: str) -> Response:
     if not results.analysed(series):
         raise InvalidRequest(f"{name} has not been analysed; let that be done on its page")
     headers = {"Content-Security-Policy": safety.SANDBOXED}
-    return FileResponse(series.folder / usual.FOLDER / report.FILE, media_type="text/html", headers=headers)
+    return FileResponse(series.folder / usual.FOLDER / usual.REPORT, media_type="text/html", headers=headers)
 
 
 @router.get("/{name:name}/zip")
@@ -104,6 +105,8 @@ async def experiment(site: TheSite, _who: Viewer, name: str) -> Response:
 @router.get("/{name:name}/runs/{place}")
 async def one_run(request: Request, site: TheSite, _who: Viewer, name: str, place: int) -> Response:
     """A run in full."""
+    from stafette.pipeline.report.grids import pairs
+
     series = _find(site, name)
     _check_place(series, place)
     record, view = await asyncio.to_thread(lambda: (runs.record_of(series, place), runs.view(series, place)))

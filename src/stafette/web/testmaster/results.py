@@ -7,15 +7,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stafette.errors import InvalidRequest
 from stafette.lab import archive, runs, series
 from stafette.lab.runs import RunView
 from stafette.lab.series import SERIES_FILE, Series, SeriesNotFound
-from stafette.pipeline import figures, report, usual
-from stafette.pipeline.report.sections import Section, drawn_runs, sections
+from stafette.pipeline import usual
 from stafette.statistics.intervals import interval
+
+if TYPE_CHECKING:
+    from stafette.pipeline.report.sections import Section
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 UNDER_WAY = ("waiting", "running")
@@ -136,7 +138,7 @@ def _mean(views: Sequence[RunView], metric: str) -> float | None:
 
 def analysed(one: Series) -> bool:
     """Whether there is a report."""
-    return (one.folder / usual.FOLDER / report.FILE).is_file()
+    return (one.folder / usual.FOLDER / usual.REPORT).is_file()
 
 
 @dataclass(frozen=True)
@@ -155,11 +157,14 @@ def analysis(one: Series) -> Analysis:
     place = one.folder / usual.FOLDER
     if not analysed(one):
         raise InvalidRequest(f"{one.name} has not been analysed")
-    return _analysis(place, (place / report.FILE).stat().st_mtime_ns)
+    return _analysis(place, (place / usual.REPORT).stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=4)
 def _analysis(place: Path, _changed: int) -> Analysis:
+    from stafette.pipeline import figures, report  # with Plotly, which takes a while
+    from stafette.pipeline.report.sections import drawn_runs, sections
+
     tables, facts = report.load(place)
     found = figures.run_facts(tables, facts)
     key, intervals = report.key_figures(found, tables)
