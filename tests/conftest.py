@@ -13,9 +13,11 @@ from xdist.scheduler import LoadScopeScheduling
 HERE = Path(__file__).parent
 ONE_OF_EACH = {"browser": "browser", "integration/pipeline": "spark"}
 """Tests of these folders run in one process, because they share a browser, or a Spark, that is slow to start."""
+APART = ("browser/test_lab.py",)
+"""Long enough to be worth a browser of its own."""
 PAGES = "documents/test_pages.py"
 """Each of its tests starts a system of its own, and some take a minute."""
-FIRST = ("spark", "browser", PAGES, "integration/lab")
+FIRST = ("spark", "browser", PAGES, "integration/lab", "integration/test_demo", "integration/web")
 """What takes longest begins first, so that nobody waits for it at the end."""
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a Java that ends before its best compiler has earned back its time: a small analysis takes 31 % less of it."""
@@ -23,7 +25,9 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def group(path: Path) -> str:
     """Which tests belong together: those of a file at least."""
-    return ONE_OF_EACH.get(path.parent.relative_to(HERE).as_posix()) or path.relative_to(HERE).as_posix()
+    place = path.relative_to(HERE)
+    shared = None if place.as_posix() in APART else ONE_OF_EACH.get(place.parent.as_posix())
+    return shared or place.as_posix()
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]  # it is not typed
