@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 import numpy as np
-import scipy
+import scipy  # which loads its parts when they are used
 from numpy.typing import NDArray
 
 from stafette.errors import InvalidRequest
@@ -156,9 +156,8 @@ def batch_interval(values: Values, batches: int = 20, level: float = LEVEL) -> B
     """
     means = batch_means(values, batches)
     correlation = autocorrelation(means, 1)
-    by_chance = -1 / batches + float(scipy.special.ndtri(0.95)) * math.sqrt(
-        (batches - 2) / (batches**2 - 1)
-    )  # von Neumann
+    spread = math.sqrt((batches - 2) / (batches**2 - 1))  # von Neumann
+    by_chance = -1 / batches + float(scipy.special.ndtri(0.95)) * spread
     independent = correlation <= by_chance
     return BatchEstimate(mean_interval(means, level), batches, len(values) // batches, correlation, independent)
 

@@ -126,4 +126,4 @@ def _json(text: str) -> Markup:
     return Markup(safe.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))  # noqa: S704
 
 
-__all__ = ["REPORT", "Section", "key_figures", "load", "render", "write"]
+__all__ = ["Section", "key_figures", "load", "render", "write"]

@@ -37,6 +37,8 @@ async def show(
     series = _find(site, name)
 
     def look() -> dict[str, Any]:
+        from stafette.pipeline import figures  # with Plotly, which takes a while to load: not in the event loop
+
         views = runs.views(series)
         state = archive.state(series)
         analysed = results.analysis(series) if results.analysed(series) else None
@@ -47,14 +49,13 @@ async def show(
             "verdict": results.verdict(state, views),
             "analysis": analysed,
             "why_not": usual.why_not() if analysed is None else None,
+            "dark": figures.DARK,
         }
-
-    from stafette.pipeline import figures  # with Plotly, which takes a while
 
     found = await asyncio.to_thread(look)
     values = {
         "one": series, "record": series.record, "settings": series.record.settings, "metrics": SHOWN, "run": run,
-        "queued": site.testmaster.uses(name), "dark": figures.DARK,
+        "queued": site.testmaster.uses(name),
         "started": _moment(series.record.started_at), "ended": _moment(series.record.ended_at),
     }  # fmt: skip
     return page(request, "lab/series.html", {**found, **values})
@@ -105,18 +106,21 @@ async def experiment(site: TheSite, _who: Viewer, name: str) -> Response:
 @router.get("/{name:name}/runs/{place}")
 async def one_run(request: Request, site: TheSite, _who: Viewer, name: str, place: int) -> Response:
     """A run in full."""
-    from stafette.pipeline.report.grids import pairs
-
     series = _find(site, name)
     _check_place(series, place)
-    record, view = await asyncio.to_thread(lambda: (runs.record_of(series, place), runs.view(series, place)))
-    if record is None:
-        raise InvalidRequest(f"run {place} of {name} was not begun yet")
-    values = {
-        "one": series, "record": record, "view": view, "started": _moment(record.started_at),
-        "settings": pairs(record.settings).rows, "logs": results.logs(series, view.folder),
-    }  # fmt: skip
-    return page(request, "lab/run.html", values)
+
+    def look() -> dict[str, Any]:
+        from stafette.pipeline.report.grids import pairs  # with Plotly, as above
+
+        record, view = runs.record_of(series, place), runs.view(series, place)
+        if record is None:
+            raise InvalidRequest(f"run {place} of {name} was not begun yet")
+        return {
+            "one": series, "record": record, "view": view, "started": _moment(record.started_at),
+            "settings": pairs(record.settings).rows, "logs": results.logs(series, view.folder),
+        }  # fmt: skip
+
+    return page(request, "lab/run.html", await asyncio.to_thread(look))
 
 
 @router.get("/{name:name}/runs/{place}/logs/{file:name}")
