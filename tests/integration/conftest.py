@@ -104,11 +104,19 @@ async def new_database(databases: Databases) -> AsyncIterator[str]:
     await databases.drop(url)
 
 
-@pytest.fixture(params=["newest", "15"])
-def any_databases(request: pytest.FixtureRequest) -> Databases:
-    """The newest and the oldest PostgreSQL in turn."""
+VERSIONS = ("newest", "15")
+
+
+def databases_of(request: pytest.FixtureRequest) -> Databases:
+    """The server that a fixture with these parameters is for."""
     chosen: Databases = request.getfixturevalue("databases" if request.param == "newest" else "databases_15")
     return chosen
+
+
+@pytest.fixture(params=VERSIONS)
+def any_databases(request: pytest.FixtureRequest) -> Databases:
+    """The newest and the oldest PostgreSQL in turn."""
+    return databases_of(request)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from stafette.database.connect import prepare_connection
 from stafette.database.store import Store
-from tests.integration.conftest import Databases
+from tests.integration.conftest import VERSIONS, Databases, databases_of
 
 MESSAGES = 200_000
 PAGE = 50
@@ -20,10 +20,9 @@ BUDGET = 30_000
 CALL = "SELECT place, looked_at FROM stafette.message_page('jobs', $1, $2, $3, $4, $5, NULL, $6, $7, $8, $9)"
 
 
-@pytest.fixture(scope="module", params=["newest", "15"])
+@pytest.fixture(scope="module", params=VERSIONS)
 def server(request: pytest.FixtureRequest) -> Databases:
-    chosen: Databases = request.getfixturevalue("databases" if request.param == "newest" else "databases_15")
-    return chosen
+    return databases_of(request)
 
 
 @pytest.fixture(scope="module", params=["analysed", "believed empty"])
