@@ -24,6 +24,12 @@ class System:
         """Run a command on the same data folder."""
         return run(*arguments, "--data", str(self.data))
 
+    def viewers_secret(self) -> str:
+        """A new secret for somebody who only looks."""
+        made = self.command("web", "secret", "--role", "viewer")
+        assert made.returncode == 0, made.stderr
+        return made.stdout.strip()
+
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""

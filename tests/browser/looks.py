@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from playwright.async_api import APIResponse, Locator, Page
 
 from tests.browser.conftest import Entrance, assert_accessible
-from tests.whole_system import System
 
 LOOKS = (("light", 1280), ("dark", 360))
 
@@ -21,19 +20,13 @@ async def looks_well(enter: Entrance, *paths: str) -> None:
             if path is not paths[0]:
                 await page.goto(path)
             for chart in await page.locator("[data-chart]").all():
+                await chart.scroll_into_view_if_needed()
                 await page.wait_for_selector(f"#{await chart.get_attribute('id')}[data-drawn]")
             await assert_accessible(page)
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
                 f"{path} is wider than {width}"
             )
         await page.close()
-
-
-def viewers_secret(system: System) -> str:
-    """A secret for those who only look."""
-    made = system.command("web", "secret", "--role", "viewer")
-    assert made.returncode == 0, made.stderr
-    return made.stdout.strip()
 
 
 async def token_of(page: Page) -> str:

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 from stafette.client.sync import Client
 from tests.browser.conftest import Entrance
-from tests.browser.looks import forced, looks_well, token_of, viewers_secret
+from tests.browser.looks import forced, looks_well, token_of
 from tests.whole_system import System, whole_system
 
 
@@ -37,7 +37,7 @@ async def test_the_load_is_shown(enter: Entrance, messenger: Client) -> None:
 
 
 async def test_only_administrators_drain(enter: Entrance, system: System) -> None:
-    page = await enter("/brokers", secret=viewers_secret(system))
+    page = await enter("/brokers", secret=system.viewers_secret())
     await expect(page.get_by_role("link", name="Drain")).to_have_count(0)
     assert (await forced(page, "/brokers/1/drain", token=await token_of(page))).status == 403
 

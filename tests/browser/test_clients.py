@@ -11,7 +11,7 @@ import stafette
 from stafette.client.sync import Client
 from stafette.errors import ClientNotFound
 from tests.browser.conftest import Entrance
-from tests.browser.looks import follow, following_pages, forced, looks_well, token_of, viewers_secret
+from tests.browser.looks import follow, following_pages, forced, looks_well, token_of
 from tests.whole_system import System
 
 
@@ -102,7 +102,7 @@ async def test_a_client_that_is_disconnected_loses_its_session_and_may_come_back
 
 
 async def test_viewers_may_look_only(enter: Entrance, system: System, messenger: Client) -> None:
-    page = await enter(f"/clients/{messenger.name}", secret=viewers_secret(system), allowed="403")
+    page = await enter(f"/clients/{messenger.name}", secret=system.viewers_secret(), allowed="403")
     await expect(page.get_by_role("heading", level=1)).to_have_text(messenger.name)
     await expect(page.locator(".actions .button")).to_have_count(0)
     for action in ("disconnect", "delete"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from playwright.async_api import Page, expect
 
 from tests.browser.conftest import Entrance, assert_accessible
-from tests.browser.looks import follow, forced, looks_well, token_of, viewers_secret
+from tests.browser.looks import follow, forced, looks_well, token_of
 from tests.whole_system import System
 
 RUN_SECONDS = 180
@@ -32,10 +32,12 @@ repetitions = 1
 [clients.alice]
 behaviour = "alice"
 count = 1
+think_time = 0.005
 
 [clients.bob]
 behaviour = "bob"
 count = 1
+think_time = 0.005
 """
 
 
@@ -257,7 +259,7 @@ async def test_the_pages_look_well(enter: Entrance) -> None:
 
 async def test_viewers_look_and_change_nothing(enter: Entrance, system: System) -> None:
     put(system, "seen")
-    page = await enter("/lab", secret=viewers_secret(system), allowed="403")
+    page = await enter("/lab", secret=system.viewers_secret(), allowed="403")
     await expect(page.get_by_role("link", name="New experiment")).to_have_count(0)
     await expect(page.get_by_role("button", name="Run")).to_have_count(0)
     await follow(page.get_by_role("link", name="seen", exact=True))

@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 from stafette.client.sync import Client
 from stafette.errors import QueueNotFound
 from tests.browser.conftest import Entrance
-from tests.browser.looks import follow, following_pages, forced, looks_well, token_of, viewers_secret
+from tests.browser.looks import follow, following_pages, forced, looks_well, token_of
 from tests.whole_system import System
 
 
@@ -157,6 +157,16 @@ async def test_a_queue_looks_well(enter: Entrance, messenger: Client) -> None:
         await looks_well(enter, *(f"/queues/looked%20at{view}" for view in views))
 
 
+async def test_a_chart_is_drawn_when_it_comes_into_view(enter: Entrance, messenger: Client) -> None:
+    messenger.create_queue("charted")
+    messenger.send_many([("charted", f"{n}") for n in range(50)])
+    page = await enter("/queues/charted")
+    await page.wait_for_load_state("networkidle")
+    assert await page.evaluate("typeof Plotly") == "undefined", "it is large, and nobody sees a chart"
+    await page.locator("#depth").scroll_into_view_if_needed()
+    await page.wait_for_selector("#depth[data-drawn] .main-svg")
+
+
 async def test_sending(enter: Entrance, messenger: Client) -> None:
     messenger.create_queue("sent to")
     page = await enter("/queues/sent%20to", allowed="40[045]")
@@ -261,7 +271,7 @@ ACTIONS = ("/queues/-/new", "/queues/kept/send", "/queues/kept/purge", "/queues/
 async def test_viewers_may_look_only(enter: Entrance, system: System, messenger: Client) -> None:
     messenger.create_queue("kept", exist_ok=True)
     messenger.send("kept", "still here")
-    page = await enter("/queues/kept", secret=viewers_secret(system), allowed="403")
+    page = await enter("/queues/kept", secret=system.viewers_secret(), allowed="403")
     await expect(page.get_by_role("heading", level=1)).to_have_text("kept")
     await expect(page.locator(".actions .button")).to_have_count(0)
     await page.goto("/queues")

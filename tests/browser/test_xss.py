@@ -16,17 +16,16 @@ from tests.browser.looks import follow
 from tests.whole_system import System
 
 PAYLOADS = {
-    "markup": "\"'></title></textarea></pre></code><script>ran=1</script><img src=x onerror=ran=1><svg onload=ran=1>",
-    "attribute": "' onfocus=window.ran=1 autofocus x='",
-    "frame": "</pre></code><iframe srcdoc='<script>parent.ran=1</script>'>",
+    "markup": "' onfocus=window.ran=1 autofocus x='"
+    "\"'></title></textarea></pre></code><script>ran=1</script><img src=x onerror=ran=1><svg onload=ran=1>",
+    "template": "{{7*7}}${7*7}{% raise %}</pre></code><iframe srcdoc='<script>parent.ran=1</script>'>"
+    "&lt;script&gt;window.ran=1&amp;lt;<!--<script>window.ran=1//--></script>",
     "javascript": "javascript:window.ran=1",
-    "template": "{{7*7}}${7*7}{% raise %}&lt;script&gt;window.ran=1&amp;lt;<!--<script>window.ran=1//--></script>",
-    "bidi": "abc\u202egnp.exe\u2066x\u200f",
+    "bidi": "  abc\u202egnp.exe\u2066x\u200f  \"'`\\  spaces  ",
     "dots": "..",
     "dot": ".",
     "address": "a/b//c/%2e%2e%2f%3Cscript%3E?b=c&d=e#f;g",
     "tilde": "~..",
-    "spaces": "  two  \"'`\\  spaces  ",
     "scheme": "//elsewhere.example/x",
 }
 """Each in every place; what does not stand in another's way is tried together."""

@@ -88,9 +88,13 @@ class Session:
             self._check_prints()
             assert not (left := self._running()), f"{self._page}: at its end still runs: {', '.join(left)}"
         except subprocess.TimeoutExpired:
+            self._stop_systems()
             raise AssertionError(
                 self._story(self._reached(), f"takes more than {PATIENCE_SECONDS:g} seconds")
             ) from None
+        except AssertionError:
+            self._stop_systems()
+            raise
         finally:
             self._end(shell)
 
@@ -208,10 +212,13 @@ class Session:
             command, env=clean_environment(), capture_output=True, text=True, check=False, timeout=120
         )
 
-    def _end(self, shell: subprocess.Popen[bytes]) -> None:
-        """Stop what a page that failed has left: systems first, so that they end in good order."""
+    def _stop_systems(self) -> None:
+        """Let what a page that failed has left end in good order."""
         for data in self._data_folders():
             self._command("down", "--data", str(data))
+
+    def _end(self, shell: subprocess.Popen[bytes]) -> None:
+        """End whatever is still there."""
         with suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)
         shell.wait()

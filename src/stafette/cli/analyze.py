@@ -17,7 +17,8 @@ from stafette.errors import InvalidRequest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from stafette.pipeline.job import Analysis, Options
+    from stafette.pipeline.job import Analysis
+    from stafette.pipeline.options import Options
     from stafette.pipeline.sources.base import Source
 
 SHOWN = ("count", "mean_ms", "stddev_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms", "throughput_per_s", "ci95_ms")
@@ -63,17 +64,19 @@ def analyze(
     Example: stafette analyze runs/ftab-6-0001 --master spark://head:7077
     """
     _check_libraries()
-    from stafette.pipeline import job, report, session
-
     options = _options(window, limits, level, warm_up)
     read = _reader(source, mapping, folders)
     place = out or _beside(folders[0])
     settings = dict(_setting(text) for text in conf or [])
+    if follow and (len(folders) != 1 or source is not Kind.NATIVE):
+        raise InvalidRequest("--follow takes the folder of one run of the laboratory")
     say("Spark starts")
+    from stafette.pipeline import job, report, session
+
     spark = session.start(master=master, remote=remote, conf=settings)
     try:
         if follow:
-            _follow(spark, folders, source, window, as_json=as_json)
+            _follow(spark, Path(folders[0]), window, as_json=as_json)
         done = job.analyze(spark, read, out=place, options=options, progress=say)
     finally:
         spark.stop()
@@ -95,7 +98,7 @@ def _beside(folder: str) -> Path:
 
 
 def _options(window: float, limits: str | None, level: float, warm_up: str | None) -> Options:
-    from stafette.pipeline.job import LIMITS_MS, Options
+    from stafette.pipeline.options import LIMITS_MS, Options
 
     chosen = LIMITS_MS if limits is None else tuple(_number(text, "--limits") for text in limits.split(","))
     before: float | Literal["auto"] | None = None
@@ -142,17 +145,14 @@ def _reader(kind: Kind, mapping: Path | None, folders: Sequence[str]) -> Callabl
     return read
 
 
-def _follow(spark: SparkSession, folders: Sequence[str], kind: Kind, window: float, *, as_json: bool) -> None:
+def _follow(spark: SparkSession, folder: Path, window: float, *, as_json: bool) -> None:
     from stafette.pipeline import follow
-
-    if len(folders) != 1 or kind is not Kind.NATIVE:
-        raise InvalidRequest("--follow takes the folder of one run of the laboratory")
 
     def show(rows: list[dict[str, Any]]) -> None:
         show_table(rows, as_json=as_json)
         sys.stdout.flush()
 
-    follow.follow(spark, Path(folders[0]), window_s=window, show=show)
+    follow.follow(spark, folder, window_s=window, show=show)
 
 
 def _show(done: Analysis, report: Path, *, as_json: bool) -> None:

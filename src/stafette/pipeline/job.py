@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,45 +23,17 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from stafette.errors import InvalidRequest
 from stafette.pipeline import counting, models, over_runs, results, run_checks, tables
+from stafette.pipeline.options import Options
 from stafette.pipeline.reduction import Span
 from stafette.pipeline.sources.base import SECOND, Run, Source
 from stafette.pipeline.transforms import samples, tiers
 from stafette.pipeline.transforms.counts import Names, Timed
-from stafette.statistics.intervals import LEVEL
 
-LIMITS_MS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 MOST_WINDOWS = 200_000
 """Over all runs: the table of windows is to fit into memory."""
 MOST_REJECTS = 10_000
 """Rejected lines that are kept; the others are counted."""
 DATABASE = "database"
-
-
-@dataclass(frozen=True)
-class Options:
-    """What may be chosen."""
-
-    window_s: float = 1.0
-    limits_ms: Sequence[float] = LIMITS_MS
-    level: float = LEVEL
-    warm_up: float | Literal["auto"] | None = None
-    """Seconds from the start of the load, or found by MSER-5; None: as the run says."""
-
-    def __post_init__(self) -> None:
-        if not 0.001 <= self.window_s <= 86_400:
-            raise InvalidRequest(f"a window of {self.window_s:g} s cannot be; use 0.001 to 86400")
-        if not 0 < self.level < 1:
-            raise InvalidRequest(f"a level of confidence of {self.level:g} is not between 0 and 1; 0.95 is usual")
-        if isinstance(self.warm_up, float | int) and self.warm_up < 0:
-            raise InvalidRequest(f"a warm-up of {self.warm_up:g} s cannot be; give 0 or more")
-        for limit in self.limits_ms:
-            if limit <= 0 or abs(limit * 1000 - round(limit * 1000)) > 1e-6:
-                raise InvalidRequest(f"a limit of {limit:g} ms cannot be; give whole microseconds, such as 0.25")
-
-    @property
-    def limits_us(self) -> list[int]:
-        """The limits as whole numbers."""
-        return [round(limit * 1000) for limit in self.limits_ms]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from stafette.errors import InvalidRequest
 from stafette.pipeline import job, results, tables
-from stafette.pipeline.job import Analysis, Options
+from stafette.pipeline.job import Analysis
+from stafette.pipeline.options import Options
 from stafette.pipeline.sources import native
 from tests.integration.pipeline import made
 

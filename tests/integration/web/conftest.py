@@ -1,11 +1,11 @@
-"""A web process over the shared database, and a client of its API."""
+"""The console, one for the tests of a file or one for a test alone, and a client of its API."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from stafette.broker.node import Node
 from stafette.database.console import Console
 from stafette.database.store import Store
 from stafette.web.operators import new_secret
+from tests.whole_system import whole_system
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,16 @@ async def web_process(database: str, data: Path, broker: str) -> AsyncIterator[s
         await process.wait()
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """The console of a whole system, which the tests of a file share."""
+    with whole_system(tmp_path_factory.mktemp("site") / "data") as system:
+        yield Web(system.web, system.secret, system.viewers_secret(), system.data)
+
+
 @pytest.fixture
 async def web(database: str, brokers: Callable[..., Awaitable[tuple[Node, str]]], tmp_path: Path) -> AsyncIterator[Web]:
-    """The console of an empty database with one broker."""
+    """The console of an empty database with one broker, for a test that changes how it behaves."""
     _, broker = await brokers()
     async with await Store.open(database) as store:
         admin, viewer = await new_secret(Console(store), "admin"), await new_secret(Console(store), "viewer")

@@ -14,8 +14,8 @@ from tests.integration.web.conftest import Web
 
 
 @pytest.fixture
-async def api(web: Web) -> AsyncIterator[httpx.AsyncClient]:
-    async with web.api() as client:
+async def api(site: Web) -> AsyncIterator[httpx.AsyncClient]:
+    async with site.api() as client:
         yield client
 
 
@@ -90,7 +90,7 @@ async def test_purge_counts_and_is_written_down(api: httpx.AsyncClient) -> None:
     assert (lines[0]["action"], lines[0]["subject"], lines[0]["detail"]) == ("purge", "full", "3 messages")
 
 
-async def test_a_client_is_shown_and_disconnected(web: Web, api: httpx.AsyncClient) -> None:
+async def test_a_client_is_shown_and_disconnected(api: httpx.AsyncClient) -> None:
     await answer(api.post("/api/v1/queues", json={"name": "jobs"}), 201)
     await answer(api.post("/api/v1/queues/jobs/receive", json={}))  # the console itself is a client from then on
     found = await answer(api.get("/api/v1/clients", params={"online": True}))
@@ -109,8 +109,8 @@ CHANGES = [
 ]  # fmt: skip
 
 
-async def test_who_may_only_look_changes_nothing(web: Web) -> None:
-    async with web.api(web.viewer) as viewer, web.api("") as stranger, web.api("guess") as guesser:
+async def test_who_may_only_look_changes_nothing(site: Web) -> None:
+    async with site.api(site.viewer) as viewer, site.api("") as stranger, site.api("guess") as guesser:
         assert (await viewer.get("/api/v1/overview")).status_code == 200
         described = (await stranger.get("/api/openapi.json")).json()
         unsafe = {(m.upper(), path.replace("{queue}", "x").replace("{client}", "x").replace("{broker}", "1"))
@@ -130,16 +130,16 @@ async def test_guessing_is_slowed_down(web: Web) -> None:
         assert (await admin.get("/api/v1/overview")).status_code in (200, 429)
 
 
-async def test_a_cookie_alone_changes_nothing(web: Web) -> None:
-    async with web.api("") as browser:
-        entered = await browser.post("/login", data={"secret": web.admin, "next": "//evil.example"})
+async def test_a_cookie_alone_changes_nothing(site: Web) -> None:
+    async with site.api("") as browser:
+        entered = await browser.post("/login", data={"secret": site.admin, "next": "//evil.example"})
         assert (entered.status_code, entered.headers["location"]) == (303, "/")
         cookie = entered.headers["set-cookie"].lower()
         assert "httponly" in cookie
         assert "samesite=strict" in cookie
         refused = await browser.post("/api/v1/queues", json={"name": "x"})
         assert (refused.status_code, refused.json()["error"]) == (403, "PermissionDenied")
-        foreign = await browser.post("/login", data={"secret": web.admin}, headers={"Origin": "https://evil.example"})
+        foreign = await browser.post("/login", data={"secret": site.admin}, headers={"Origin": "https://evil.example"})
         assert foreign.status_code == 403
 
 
@@ -159,7 +159,7 @@ async def test_bad_input_is_told_in_a_sentence(
     assert sentence in str(refused["message"])
 
 
-async def test_every_answer_is_guarded(web: Web, api: httpx.AsyncClient) -> None:
+async def test_every_answer_is_guarded(api: httpx.AsyncClient) -> None:
     for path in ("/api/v1/overview", "/login", "/static/stafette.css", "/nowhere"):
         headers = (await api.get(path)).headers
         assert "script-src 'self'" in headers["content-security-policy"]

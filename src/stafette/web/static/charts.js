@@ -1,7 +1,9 @@
-// Draws every element with data-chart: fetches its points, and again whenever the page is refreshed. Colours come from
-// the style sheet, so that a chart follows the theme; the same figures stand in a table behind it.
+// Draws every element with data-chart as it comes into view: fetches its points, and again whenever the page is
+// refreshed. Plotly is large, so it is loaded for the first chart somebody sees. Colours come from the style sheet, so
+// that a chart follows the theme; the same figures stand in a table behind it.
 "use strict";
 (() => {
+  const PLOTLY = document.currentScript.dataset.plotly;
   const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const short = (value) => value === null ? "–" : Number(value.toPrecision(4)).toLocaleString("en");
@@ -39,8 +41,17 @@
     }));
   };
 
+  let loading = null;
+  const plotly = () => loading ??= new Promise((loaded, failed) => {
+    const script = document.createElement("script");
+    script.src = PLOTLY;
+    script.onload = loaded;
+    script.onerror = failed;
+    document.head.append(script);
+  });
+
   const draw = async (element) => {
-    const answer = await fetch(element.dataset.chart, { headers: { Accept: "application/json" } });
+    const [answer] = await Promise.all([fetch(element.dataset.chart, { headers: { Accept: "application/json" } }), plotly()]);
     if (!answer.ok) return;
     const found = await answer.json();
     const traces = found.lines.map((line, i) => ({
@@ -53,8 +64,18 @@
     element.dataset.drawn = String(found.at.length);
   };
 
-  const drawAll = () => document.querySelectorAll("[data-chart]").forEach(draw);
-  document.addEventListener("DOMContentLoaded", drawAll);
+  const inView = new Set();
+  const watcher = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (!isIntersecting) { inView.delete(target); continue; }
+      inView.add(target);
+      draw(target);
+    }
+  });
+  const drawAll = () => inView.forEach(draw);
+  const charts = document.querySelectorAll("[data-chart]");
+  charts.forEach((element) => watcher.observe(element));
   document.addEventListener("refreshed", drawAll);
-  document.addEventListener("themed", () => { if (window.Plotly) drawAll(); });
+  document.addEventListener("themed", drawAll);
+  addEventListener("beforeprint", () => charts.forEach(draw));
 })();
