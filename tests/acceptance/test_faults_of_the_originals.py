@@ -394,7 +394,7 @@ async def test_a_broker_that_is_lost_does_not_keep_its_names(
     heartbeat = Heartbeat.round
     monkeypatch.setattr(Heartbeat, "round", no_heartbeat)
     (lost, there), (_, here) = await brokers(), await brokers()
-    alice = await connect("alice", there, timeout=0.3)
+    alice = await connect("alice", there, timeout=1.0)
     with pytest.raises(errors.AlreadyOnline):
         await connect("alice", here)
 

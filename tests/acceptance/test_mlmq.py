@@ -247,7 +247,7 @@ async def test_two_who_dequeue_at_once_never_get_the_same(one: Client, two: Clie
 
 
 async def test_a_request_that_is_not_answered_in_time(connect: Connect, database: str) -> None:
-    hasty = await connect("hasty", timeout=0.2)
+    hasty = await connect("hasty", timeout=1.0)
     await hasty.create_queue("public")
     async with slow_database(database):
         with pytest.raises(errors.RequestTimeout):

@@ -305,7 +305,7 @@ def test_an_internal_error_has_a_code_a_name_and_a_group() -> None:
 
 async def test_io_error_when_the_broker_is_gone(database: str) -> None:
     async with running(BrokerSettings(database=database, port=0)) as (_, port):
-        client = await stafette.aio.connect(f"stafette://127.0.0.1:{port}", name="dominic", timeout=0.2)
+        client = await stafette.aio.connect(f"stafette://127.0.0.1:{port}", name="dominic", timeout=1.0)
     with pytest.raises(errors.Unavailable):
         await client.ping()
     await client.close()

@@ -395,7 +395,7 @@ async def test_the_sessions_other_requests_end_with_the_connection(proxy: Proxy,
 
 
 async def test_a_deadline_raises_request_timeout(proxy: Proxy, connect: Connect) -> None:
-    alice = await connect("alice", proxy.url, timeout=0.2)
+    alice = await connect("alice", proxy.url, timeout=1.0)
     proxy.swallow_answers()
     with pytest.raises(errors.RequestTimeout):
         await alice.send("@alice", b"")
@@ -403,7 +403,7 @@ async def test_a_deadline_raises_request_timeout(proxy: Proxy, connect: Connect)
 
 async def test_a_silent_broker_is_left_for_another(brokers: Brokers, proxy: Proxy, connect: Connect) -> None:
     there, url = await brokers()
-    alice = await connect("alice", f"{proxy.url},{url.removeprefix('stafette://')}", timeout=0.5)
+    alice = await connect("alice", f"{proxy.url},{url.removeprefix('stafette://')}", timeout=1.0)
     proxy.swallow_answers()
     with pytest.raises(errors.RequestTimeout):
         await alice.ping()
@@ -481,7 +481,7 @@ async def test_a_lost_welcome_does_not_shut_the_client_out(brokers: Brokers, con
 
 
 async def test_who_waits_for_a_link_waits_no_longer_than_it_may(proxy: Proxy, connect: Connect) -> None:
-    alice = await connect("alice", proxy.url, timeout=0.3)
+    alice = await connect("alice", proxy.url, timeout=1.0)
     proxy.stop()
     await _ended(alice)
     async with asyncio.timeout(GUARD):
@@ -622,7 +622,7 @@ async def test_a_lease_that_comes_after_its_taker_has_gone_is_given_back(proxy: 
 
 
 async def test_an_error_under_a_lease_is_not_hidden_by_a_lost_connection(proxy: Proxy, connect: Connect) -> None:
-    alice = await connect("alice", proxy.url, timeout=0.2)
+    alice = await connect("alice", proxy.url, timeout=1.0)
     await alice.send("@alice", b"work")
 
     async def fail() -> None:

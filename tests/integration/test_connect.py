@@ -27,7 +27,7 @@ async def first(*servers: str, of: str, options: str = "") -> bool:
     login, _, rest = of.partition("@")
     address, _, name = rest.partition("/")
     listed = ",".join(address if server == "the server" else server for server in servers)
-    connection = await connect_any(f"{login}@{listed}/{name}{options}", timeout=2.0)
+    connection = await connect_any(f"{login}@{listed}/{name}{options}", timeout=5.0)
     try:
         return f"127.0.0.1:{await connection.fetchval('SHOW port')}" == address
     finally:

@@ -13,7 +13,7 @@ import pytest
 from stafette.database.store import Store
 from stafette.errors import InvalidRequest
 from stafette.lab import runner, series
-from tests.integration.lab.laboratory import PAIR, Laboratory, checks, processes_of, rows, trial
+from tests.integration.lab.laboratory import PAIR, PAUSE, Laboratory, checks, processes_of, rows, trial
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,8 @@ def laboratory(tmp_path: Path, new_database: str) -> Laboratory:
 
 
 async def test_a_run_leaves_all_that_somebody_else_needs_to_check_it(laboratory: Laboratory) -> None:
-    text = trial(PAIR, system="brokers = 2\nworkers = 2\nload_processes = 2", duration=2.0)
+    busy = PAIR.replace(PAUSE, "")  # a pause that is cut short or drawn out would show in Little's law
+    text = trial(busy, system="brokers = 2\nworkers = 2\nload_processes = 2", duration=2.0)
     text = text.replace("queues = 3", "queues = 3\nmessages = 50")
     [record] = await laboratory.run(text)
 
@@ -76,11 +77,14 @@ async def test_in_an_open_loop_response_times_show_the_whole_second_that_a_broke
     assert record.summary.overall.max_ms > 990
     folder = laboratory.runs / record.id.replace("/", "/runs/")
     times = [(row["end_ns"] - row["intended_ns"]) / 1e6 for row in rows(folder / "traces") if row["tier"] == "client"]
-    # 200 a second were to start while it stood still, the first waits all of the second, the last hardly at all.
-    for limit in (250, 500, 750):
-        assert sum(time > limit for time in times) == pytest.approx(200 * (1 - limit / 1000), abs=30)
     [fault_record] = record.faults
-    assert fault_record["end_ns"] - fault_record["start_ns"] == pytest.approx(1e9, rel=0.2)
+    stood_still = (fault_record["end_ns"] - fault_record["start_ns"]) / 1e6
+    assert stood_still > 990
+    # 200 a second were to start while it stood still, the first waits all of the second, the last hardly at all. And
+    # afterwards it may take as long again until nobody waits.
+    for limit in (250, 500, 750):
+        meanwhile = 0.2 * (stood_still - limit)
+        assert meanwhile - 30 < sum(time > limit for time in times) < meanwhile + 0.2 * stood_still
 
 
 async def test_a_saturated_load_generator_is_flagged(laboratory: Laboratory) -> None:
