@@ -157,7 +157,7 @@ async def test_a_late_generator_skips_nothing_and_counts_from_the_intended_start
     assert me.starts[99] - me.starts[1] < 0.1 * SECOND  # what was due meanwhile started at once
     assert health.late.max > 90
     assert health.lag.max > 40
-    assert reports[0].response_ms > 100 * 50 / 1000 / 2  # a hundred of a thousand steps were 50 ms late
+    assert (reports[0].response_ms or 0) > 100 * 50 / 1000 / 2  # a hundred of a thousand steps were 50 ms late
     assert reports[0].active == 1
 
 
