@@ -5,7 +5,7 @@ PYTHON ?= python3
 UV_VERSION := 0.13.7
 BIN := .venv/bin
 READY := .venv/.ready
-SIDE_BY_SIDE := -n 3 --dist loadscope --no-loadscope-reorder
+SIDE_BY_SIDE := -n 4 --dist loadscope --no-loadscope-reorder
 # Everything here starts short processes by the hundred; without bytecode on disk each would compile all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 

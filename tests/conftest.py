@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -76,3 +77,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((place for place, first in enumerate(FIRST) if mine.startswith(first)), len(FIRST))
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """What thousands of tests and all they import have made lasts to the end: no need to look at it again and again."""
+    gc.collect()
+    gc.freeze()

@@ -1,4 +1,7 @@
-"""`stafette analyze` on logs that are not ours, and on a run that still goes on; all in one Spark."""
+"""`stafette analyze` on logs that are not ours, and on a run that still goes on; all in one Spark.
+
+That of logs with a mapping is on the page `docs/how-to/analyse-your-logs.md`, which runs as a test.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,6 @@ from tests.integration.pipeline.test_mlmq import HEADER
 pytestmark = pytest.mark.slow
 
 FIRST = 1_383_000_000_000
-MAPPING = """
-unit = "ms"
-[columns]
-start = "begin"
-duration = "took"
-operation = "what"
-outcome = "code"
-[outcomes]
-"200" = "ok"
-"""
 
 
 def test_logs_of_mlmq(connect: str, tmp_path: Path) -> None:
@@ -46,20 +39,6 @@ def test_logs_of_mlmq(connect: str, tmp_path: Path) -> None:
         ("test 56", "client", "ok", 1_999)
     ]
     assert 10 <= counted[0]["p50_ms"] <= 16
-
-
-def test_any_csv_through_a_mapping(connect: str, tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
-    lines = [f"{FIRST + 10 * n},{1 + n % 3},get,{500 if n % 10 == 0 else 200}" for n in range(1_000)]
-    (tmp_path / "logs" / "a.csv").write_text("\n".join(["begin,took,what,code", *lines]) + "\n")
-    (tmp_path / "mapping.toml").write_text(MAPPING)
-
-    options = ("--source", "csv", "--mapping", str(tmp_path / "mapping.toml"), "--json")
-    done = analyze("--remote", connect, str(tmp_path / "logs"), *options)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "logs" / "analysis" / "report.html").is_file()
-    counted = {(row["operation"], row["outcome"]): row["count"] for row in json.loads(done.stdout)}
-    assert (counted["get", "ok"], counted["get", "500"]) == (900, 100)
 
 
 def test_a_run_is_followed_and_then_analysed(connect: str, tmp_path: Path) -> None:
