@@ -80,6 +80,7 @@ def test_the_summary_has_the_documented_keys(here: dict[str, Any]) -> None:
         ((".", "--limits", "1,x"), "'x' is not a number"),
         ((".", "--window", "0"), "a window of 0 s cannot be"),
         (("hdfs://head/lab",), "name a place for them with --out"),
+        ((".", "--follow", "--source", "mlmq"), "--follow takes the folder of one run"),
     ],
 )
 def test_what_cannot_be_is_said_before_spark_starts(arguments: tuple[str, ...], says: str) -> None:
