@@ -87,13 +87,11 @@ class Session:
             self._check_end(shell.returncode)
             self._check_prints()
             assert not (left := self._running()), f"{self._page}: at its end still runs: {', '.join(left)}"
-        except subprocess.TimeoutExpired:
+        except BaseException as failure:  # also Ctrl-C: what a page starts outlives it
             self._stop_systems()
-            raise AssertionError(
-                self._story(self._reached(), f"takes more than {PATIENCE_SECONDS:g} seconds")
-            ) from None
-        except AssertionError:
-            self._stop_systems()
+            if isinstance(failure, subprocess.TimeoutExpired):
+                story = self._story(self._reached(), f"takes more than {PATIENCE_SECONDS:g} seconds")
+                raise AssertionError(story) from None
             raise
         finally:
             self._end(shell)

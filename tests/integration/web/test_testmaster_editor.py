@@ -152,7 +152,7 @@ async def test_no_address_leads_out_of_the_folders(site: Web, name: str) -> None
 
 
 async def test_viewers_see_no_password(site: Web) -> None:
-    (site.data / "experiments").mkdir()
+    (site.data / "experiments").mkdir(exist_ok=True)
     secret = TEXT + '\n[system]\ndatabase = "postgresql://me:hushhush@db/x"\n'
     (site.data / "experiments" / "far.toml").write_text(secret)
     async with site.api() as api:

@@ -157,7 +157,7 @@ async def test_a_late_generator_skips_nothing_and_counts_from_the_intended_start
     assert me.starts[99] - me.starts[1] < 0.1 * SECOND  # what was due meanwhile started at once
     assert health.late.max > 90
     assert health.lag.max > 40
-    assert (reports[0].response_ms or 0) > 100 * 50 / 1000 / 2  # a hundred of a thousand steps were 50 ms late
+    assert 2.5 < (reports[0].response_ms or 0) < 25  # 5, as a hundred of a thousand steps were 50 ms late
     assert reports[0].active == 1
 
 
@@ -166,11 +166,11 @@ async def test_a_late_generator_skips_nothing_and_counts_from_the_intended_start
 
 async def test_a_closed_loop_thinks_between_steps() -> None:
     me = Doing(1, nothing)
-    load = generator(closed(me, think_time=0.005), seconds=0.1)
+    load = generator(closed(me, think_time=0.005), seconds=0.5)
     await load.run(time.perf_counter_ns())
     apart = [later - earlier for earlier, later in itertools.pairwise(me.starts)]
     assert min(apart) >= 0.005 * SECOND
-    assert 1 < load.steps == len(me.starts) <= 20
+    assert 5 <= load.steps == len(me.starts) <= 100
 
 
 async def test_the_end_does_not_wait_for_a_client_that_thinks() -> None:
