@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator
+from typing import Literal
 
 from playwright.async_api import APIResponse, Locator, Page
 
 from tests.browser.conftest import Entrance, assert_accessible
 
-LOOKS = (("light", 1280), ("dark", 360))
+UNDRAWN = "document.querySelectorAll('[data-chart]').forEach((chart) => delete chart.dataset.drawn)"
+LOOKS: tuple[tuple[Literal["dark", "light"], int], ...] = (("dark", 360), ("light", 1280))
 
 
 async def looks_well(enter: Entrance, *paths: str) -> None:
-    """Pages can be used by everybody, in light on a desk and in the dark on a telephone."""
-    for theme, width in LOOKS:
-        page = await enter(paths[0], color_scheme=theme, viewport={"width": width, "height": 800})
-        for path in paths:
-            if path is not paths[0]:
+    """Pages can be used by everybody, in the dark on a telephone and then in light on a desk."""
+    page = await enter("about:blank")
+    for path in paths:
+        for theme, width in LOOKS:
+            await page.evaluate(UNDRAWN)
+            await page.emulate_media(color_scheme=theme)  # which draws charts anew
+            await page.set_viewport_size({"width": width, "height": 800})
+            if (theme, width) == LOOKS[0]:
                 await page.goto(path)
             for chart in await page.locator("[data-chart]").all():
                 await chart.scroll_into_view_if_needed()
@@ -26,7 +31,7 @@ async def looks_well(enter: Entrance, *paths: str) -> None:
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
                 f"{path} is wider than {width}"
             )
-        await page.close()
+    await page.close()
 
 
 async def token_of(page: Page) -> str:

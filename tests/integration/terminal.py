@@ -59,7 +59,9 @@ class Terminal:
 
     @property
     def rows(self) -> list[str]:
-        return [row.rstrip() for row in self._screen.display]
+        """What stands in each; only what was written is looked at, and most of a screen never is."""
+        written = [self._screen.buffer[row] for row in range(ROWS)]
+        return ["".join(row[column].data for column in range(max(row, default=-1) + 1)).rstrip() for row in written]
 
     @property
     def text(self) -> str:

@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stafette.pipeline import session
-from tests.integration.pipeline.processes import connect_server
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +20,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.default.parallelism": "2",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": session.LOOPBACK,
+        "spark.connect.grpc.binding.port": "0",
     }
     started = session.start(master="local[2]", conf=settings)
     try:
@@ -30,7 +32,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Spark in a process of its own, for commands: each would start one, which takes longer than what they do."""
-    with connect_server(tmp_path_factory.mktemp("connect")) as address:
-        yield address
+def connect(spark: SparkSession) -> str:
+    """Where commands find that same Spark: each would start its own, which takes longer than what they do."""
+    assert spark._jvm is not None
+    service = getattr(spark._jvm.org.apache.spark.sql.connect.service, "SparkConnectService$")
+    port = getattr(service, "MODULE$").localPort()  # that is how Java sees an object of Scala's
+    return f"sc://{session.LOOPBACK}:{port}"

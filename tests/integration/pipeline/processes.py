@@ -16,7 +16,6 @@ import pyspark
 from stafette.pipeline import java
 
 SPARK = Path(pyspark.__file__).parent
-CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 PATIENCE_SECONDS = 240
 
 
@@ -43,15 +42,6 @@ def server(folder: Path, *command: str, says: str) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
-
-
-@contextmanager
-def connect_server(folder: Path) -> Iterator[str]:
-    """A Spark Connect server; yields its address."""
-    settings = conf("spark.connect.grpc.binding.port=0", "spark.ui.enabled=false", "spark.sql.shuffle.partitions=2")
-    start = ["--class", CONNECT, "--master", "local[2]", *settings, "spark-internal"]
-    with server(folder, "spark-submit", *start, says=r"Connect server started at: \S*:(\d+)") as port:
-        yield f"sc://127.0.0.1:{port}"
 
 
 def conf(*settings: str) -> list[str]:
