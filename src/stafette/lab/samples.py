@@ -1,4 +1,4 @@
-"""Once a second during the load: how long the queues are, what PostgreSQL counts, what the processes cost.
+"""Once a second during the load: how long queues are and what PostgreSQL counts (also at its end), what processes cost.
 
 ::
 
@@ -57,24 +57,28 @@ class Samples:
 
     @contextlib.asynccontextmanager
     async def taken(self, store: Store) -> AsyncIterator[None]:
-        """Sample the database meanwhile."""
-        task = asyncio.create_task(self._sample(store))
+        """Sample the database meanwhile, and once more at the end: even a short load then has a difference."""
+        task = asyncio.create_task(self._sample_all_along(store))
         try:
             yield
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+        await self._sample(store)
 
-    async def _sample(self, store: Store) -> None:
+    async def _sample_all_along(self, store: Store) -> None:
         while True:
             began = time.perf_counter()
-            with contextlib.suppress(StafetteError):  # a database that is away is part of some experiments
-                now = time.time_ns()
-                self._database.append((now, *msgspec.structs.astuple(await store.statistics())))
-                self._queues += [(now, queue, length) for queue, length in (await store.queue_lengths()).items()]
+            await self._sample(store)
             took = time.perf_counter() - began
             await asyncio.sleep(max(EVERY_SECONDS - took, took / LARGEST_SHARE))
+
+    async def _sample(self, store: Store) -> None:
+        with contextlib.suppress(StafetteError):  # a database that is away is part of some experiments
+            now = time.time_ns()
+            self._database.append((now, *msgspec.structs.astuple(await store.statistics())))
+            self._queues += [(now, queue, length) for queue, length in (await store.queue_lengths()).items()]
 
     def write(self, folder: Path, hosts: Sequence[Host]) -> None:
         """Write what was sampled, and what the agents of the hosts reported meanwhile."""
