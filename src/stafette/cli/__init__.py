@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -44,6 +45,7 @@ def main() -> None:
         sys.exit(ERROR)
     finally:
         _flush()
+        gc.freeze()  # else Python would look through everything for what could be freed, and then end
 
 
 def _open_streams() -> None:
