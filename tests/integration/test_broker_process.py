@@ -214,6 +214,24 @@ async def test_stacks_are_shown_while_the_event_loop_is_stuck(tmp_path: Path, mo
     assert "the event loop is stuck" in str(failed)
 
 
+async def test_shutdown_is_answered_before_it_begins(tmp_path: Path) -> None:
+    answers: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def stop() -> None:  # the process could end any moment now, and the thread that answers with it
+        try:
+            answers.put_nowait(operator.recv(100, socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            answers.put_nowait(b"nothing yet")
+
+    with control.Control(on_loop={}, anywhere={}, stop=stop).serving(tmp_path):
+        [path] = control.folder_of(tmp_path).glob("*.sock")
+        for _ in range(1000):  # that it comes first by chance is possible, but not a thousand times
+            with socket.socket(socket.AF_UNIX) as operator:
+                operator.connect(str(path))
+                operator.sendall(b"shutdown\n")
+                assert await answers.get() == b'{"ok":"draining"}\n'
+
+
 async def test_a_data_folder_too_deep_for_a_socket(database: str, tmp_path: Path) -> None:
     async with broker_processes(database, tmp_path / ("deep" * 30)) as processes:
         broker = await processes.start()

@@ -86,20 +86,21 @@ class Control:
         while True:
             connection, _ = listener.accept()
             connection.settimeout(TALK_SECONDS)
-            keep = False
+            command = ""
             with contextlib.suppress(OSError):  # whoever asked has gone, or says nothing
                 command = connection.makefile("rb").readline(LINE_BYTES).decode(errors="replace").strip()
                 connection.sendall(msgspec.json.encode(self._answer(command)) + b"\n")
-                keep = command == "shutdown"
-            if keep:  # the kernel hangs up when the process has ended, which is what the operator waits for
+            if command == "shutdown":
+                # The kernel hangs up when the process has ended, which is what the operator waits for.
                 self._waiting_for_the_end.append(connection)
+                with contextlib.suppress(RuntimeError):  # its loop has ended already
+                    self._loop.call_soon_threadsafe(self._stop)
             else:
                 connection.close()
 
     def _answer(self, command: str) -> dict[str, object]:
         try:
             if command == "shutdown":
-                self._loop.call_soon_threadsafe(self._stop)
                 return {"ok": "draining"}
             if command in self._anywhere:
                 return {"ok": self._anywhere[command]()}
