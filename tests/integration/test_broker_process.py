@@ -223,13 +223,15 @@ async def test_shutdown_is_answered_before_it_begins(tmp_path: Path) -> None:
         except BlockingIOError:
             answers.put_nowait(b"nothing yet")
 
-    with control.Control(on_loop={}, anywhere={}, stop=stop).serving(tmp_path):
+    commands = control.Control(on_loop={}, anywhere={}, stop=stop)
+    with commands.serving(tmp_path):
         [path] = control.folder_of(tmp_path).glob("*.sock")
         for _ in range(1000):  # that it comes first by chance is possible, but not a thousand times
             with socket.socket(socket.AF_UNIX) as operator:
                 operator.connect(str(path))
                 operator.sendall(b"shutdown\n")
                 assert await answers.get() == b'{"ok":"draining"}\n'
+            commands._waiting_for_the_end.pop().close()  # as the kernel would at the end of the process
 
 
 async def test_a_data_folder_too_deep_for_a_socket(database: str, tmp_path: Path) -> None:
