@@ -11,6 +11,7 @@ from playwright.async_api import APIResponse, Locator, Page
 from tests.browser.conftest import Entrance, assert_accessible
 
 UNDRAWN = "document.querySelectorAll('[data-chart]').forEach((chart) => delete chart.dataset.drawn)"
+"""Lets one wait until each is drawn again."""
 LOOKS: tuple[tuple[Literal["dark", "light"], int], ...] = (("dark", 360), ("light", 1280))
 
 
