@@ -352,6 +352,11 @@ def test_text_is_utf8_and_sorted_alike_everywhere(running: EmbeddedPostgres) -> 
     assert query(running, f"SELECT {columns} FROM pg_database WHERE datname = 'stafette'") == "UTF8|C"
 
 
+def test_an_idle_server_has_one_database_to_look_after(running: EmbeddedPostgres) -> None:
+    with_counters = "SELECT datname FROM pg_database WHERE pg_stat_have_stats('database', oid, 0)"
+    assert query(running, with_counters) == "stafette"
+
+
 # TCP
 
 

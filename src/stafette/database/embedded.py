@@ -222,6 +222,8 @@ class EmbeddedPostgres:
         self._run(inherited, unfinished, "initdb", *options.split())
         statements = f"ALTER ROLE {NAME} PASSWORD '{self._password_file.read_text()}';\nCREATE DATABASE {NAME};\n"
         self._run(inherited, unfinished, "postgres", "--single", "-c", "exit_on_error=on", "postgres", text=statements)
+        for counters in (unfinished / "pg_stat").iterdir():
+            counters.unlink()  # each second autovacuum looks into every database that has some: let that be ours alone
         main_settings = unfinished / "postgresql.conf"
         user.write(main_settings, main_settings.read_text() + "\ninclude 'stafette.conf'\n")
         unfinished.rename(self._cluster)
