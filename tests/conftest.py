@@ -51,6 +51,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
 def pytest_configure() -> None:
     """Let Ctrl-C mean what it means on a terminal: a shell that runs us in the background has it ignored, and so would
     every process that a test starts and interrupts. And let every Spark start quickly, and files be in memory."""
+    gc.disable()  # until all is collected, which makes hardly anything that could be freed
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for java in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
@@ -83,3 +84,4 @@ def pytest_collection_finish() -> None:
     """What thousands of tests and all they import have made lasts to the end: no need to look at it again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()

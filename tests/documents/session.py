@@ -14,17 +14,17 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stafette.database import binaries
 from tests.documents.pages import ROOT, Block, blocks
 from tests.integration.processes import clean_environment
+from tests.ports import free_ports
 
 PATIENCE_SECONDS = 300.0  # so that a page that waits for ever fails instead of holding up all others
 PORT = re.compile(r"(?<![\d.])(?:74[789]\d|543\d|947\d)(?!\d)")
@@ -63,9 +63,8 @@ class Session:
     def __init__(self, page: Path, parts: list[Block], folder: Path) -> None:
         self._page = page.relative_to(ROOT) if page.is_relative_to(ROOT) else page
         self._parts = parts
-        self._ports = _free_ports(
-            {*DEFAULT_PORTS.values(), *(port for part in parts for port in PORT.findall(part.text))}
-        )
+        named = {*DEFAULT_PORTS.values(), *(port for part in parts for port in PORT.findall(part.text))}
+        self._ports = dict(zip(sorted(named), map(str, free_ports(len(named))), strict=True))
         self._folder = folder
         self._scripts, self._home, self._bin = folder / "scripts", folder / "page", folder / "bin"
         for made in (self._scripts, self._home, self._bin, folder / "home"):
@@ -240,13 +239,6 @@ def fits(page: str, printed: str) -> bool:
 
 def _lines_of(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().splitlines()]
-
-
-def _free_ports(named: set[str]) -> dict[str, str]:
-    """A free port for each that is named, no two the same."""
-    with ExitStack() as held:
-        sockets = {port: held.enter_context(socket.create_server(("127.0.0.1", 0))) for port in sorted(named)}
-        return {port: str(found.getsockname()[1]) for port, found in sockets.items()}
 
 
 @contextmanager

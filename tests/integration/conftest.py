@@ -46,6 +46,10 @@ class Databases:
         What the planner has learned of another test's rows goes, too: a new database knows nothing.
         """
         connection = await asyncpg.connect(self.migrated)
+        await connection.execute(  # what a killed broker had begun, which goes on and may lock tables in another order
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
         used = await connection.fetchval(
             "SELECT string_agg(oid::regclass::text, ', ') FROM pg_class WHERE relnamespace = 'stafette'::regnamespace"
             " AND relkind = 'r' AND relname <> 'schema_state' AND pg_relation_size(oid) > 0"

@@ -28,6 +28,7 @@ from stafette.broker.reports import stacks
 from stafette.cli import main
 from tests.integration.processes import Brokers, broker_processes
 from tests.integration.processes import stafette as run
+from tests.ports import free_ports
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
 
@@ -307,13 +308,10 @@ async def test_prometheus_finds_what_happened(processes: Brokers) -> None:
 
 
 async def test_each_worker_has_its_own_metrics_port(processes: Brokers) -> None:
-    with socket.socket() as one, socket.socket() as next_one:  # two ports in a row
-        one.bind(("127.0.0.1", 0))
-        port = int(one.getsockname()[1])
-        next_one.bind(("127.0.0.1", port + 1))
-    broker = await processes.start("--workers", "2", "--metrics-port", str(port))
+    ports = free_ports(2)
+    broker = await processes.start("--workers", "2", "--metrics-port", str(ports[0]))
     shown = await broker.says(r"http://127\.0\.0\.1:(\d+)/metrics", times=2)
-    assert sorted(map(int, shown)) == [port, port + 1]
+    assert sorted(map(int, shown)) == list(ports)
 
 
 # Refusals

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,6 +20,7 @@ from stafette.broker.server import BrokerSettings, running
 from stafette.client.aio import Client
 from stafette.client.link import UNSENT_BYTES, Link
 from tests.integration.proxy import Proxy
+from tests.ports import free_ports
 
 Brokers = Callable[..., Awaitable[tuple[Node, str]]]
 Connect = Callable[..., Awaitable[Client]]
@@ -463,7 +463,7 @@ async def test_connecting_goes_past_brokers_that_do_not_answer(
 ) -> None:
     there, url = await brokers()
     proxy.swallow_answers()
-    await connect("alice", f"stafette://127.0.0.1:{_closed_port()},{proxy.address},{url[11:]}", timeout=1.0)
+    await connect("alice", f"stafette://127.0.0.1:{free_ports(1)[0]},{proxy.address},{url[11:]}", timeout=1.0)
     assert _names(there) == {"alice"}
     assert proxy.connections == 1
 
@@ -495,8 +495,8 @@ async def test_who_waits_for_a_link_waits_no_longer_than_it_may(proxy: Proxy, co
 
 async def test_nobody_there(connect: Connect, broker: str) -> None:
     for url in (
-        f"stafette://127.0.0.1:{_closed_port()}",
-        f"stafette://127.0.0.1:{_closed_port()},127.0.0.1:{_closed_port()}",
+        f"stafette://127.0.0.1:{free_ports(1)[0]}",
+        f"stafette://127.0.0.1:{free_ports(1)[0]},127.0.0.1:{free_ports(1)[0]}",
         "stafette://no-such-host.invalid",
         f"stafette://{'a' * 64}.invalid",
     ):
@@ -794,12 +794,6 @@ async def test_tls(database: str, certificates: Path, connect: Connect) -> None:
 async def test_tls_to_a_broker_without(broker: str, connect: Connect) -> None:
     with pytest.raises(errors.Unavailable):
         await connect("alice", broker.replace("stafette://", "stafettes://"), timeout=5)
-
-
-def _closed_port() -> int:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return int(unused.getsockname()[1])
 
 
 def _link(client: Client) -> Link:

@@ -283,7 +283,7 @@ def test_what_is_missing_is_said_once(pages: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("left_out", [*sample.PER_RUN, "points", "curves", "models", "rejects"])
 def test_any_table_may_be_missing(left_out: str) -> None:
-    tables, facts = sample.sweep(1, numbers=(1, 64))
+    tables, facts = sample.sweep(1, numbers=(64,))
     del tables[left_out]
     Page(own_part(report.render(tables, facts)))
 
