@@ -28,7 +28,7 @@ async def test_the_list(enter: Entrance, system: System, messenger: Client) -> N
     await page.goto(f"/clients?online=yes&text={messenger.name}")
     row = page.get_by_role("row", name=messenger.name)
     await expect(row).to_contain_text("online")
-    await looks_well(enter, "/clients")
+    await looks_well(enter, "/clients?text=many-5")
 
 
 async def test_a_client(enter: Entrance, system: System, messenger: Client) -> None:

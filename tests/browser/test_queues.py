@@ -52,7 +52,7 @@ async def test_the_list_pages_filters_and_orders(enter: Entrance, messenger: Cli
 
 async def test_the_list_looks_well(enter: Entrance, messenger: Client) -> None:
     messenger.create_queue("a-queue-to-look-at")
-    await looks_well(enter, "/queues", "/queues/-/new")
+    await looks_well(enter, "/queues?text=to-look-at", "/queues/-/new")
 
 
 async def test_a_queue_is_made(enter: Entrance, messenger: Client) -> None:
