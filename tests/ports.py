@@ -1,4 +1,4 @@
-"""Ports for servers that must be told theirs."""
+"""Ports for servers that must be told theirs, or where nobody is."""
 
 from __future__ import annotations
 

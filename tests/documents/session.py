@@ -37,7 +37,7 @@ START = {
     "sql": '{{ database=$(stafette db url); psql --no-psqlrc --set ON_ERROR_STOP=1 "$database" <{block}; }}',
 }
 PLAIN = """#!/bin/bash
-# Ports that the command takes by itself are those of this session, too; and what it measures is thrown away.
+# Ports that the command takes by itself are those of this session, too; and nobody wants to know how fast it was.
 case "${{1:-}}" in
   up) shift; exec {real} up --port {broker} --web-port {web} "$@" ;;
   broker) shift; exec {real} broker --port {broker} "$@" ;;

@@ -494,9 +494,10 @@ async def test_who_waits_for_a_link_waits_no_longer_than_it_may(proxy: Proxy, co
 
 
 async def test_nobody_there(connect: Connect, broker: str) -> None:
+    nobodys, nor_anybodys = free_ports(2)
     for url in (
-        f"stafette://127.0.0.1:{free_ports(1)[0]}",
-        f"stafette://127.0.0.1:{free_ports(1)[0]},127.0.0.1:{free_ports(1)[0]}",
+        f"stafette://127.0.0.1:{nobodys}",
+        f"stafette://127.0.0.1:{nobodys},127.0.0.1:{nor_anybodys}",
         "stafette://no-such-host.invalid",
         f"stafette://{'a' * 64}.invalid",
     ):

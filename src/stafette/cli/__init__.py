@@ -23,7 +23,7 @@ COMPLETE = "_STAFETTE_COMPLETE"
 
 def main() -> None:
     """Run the command; an error is one sentence and an exit code, unless --debug asks for the traceback."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's would start, and wait for work that we have not
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy starts one for each processor, idly
     _open_streams()
     arguments, debug = _without_debug(sys.argv[1:])
     if COMPLETE in os.environ:
