@@ -13,6 +13,7 @@ import typer
 
 from stafette import settings
 from stafette.cli.db import Data, Database, database_url
+from stafette.cli.lazy import loading
 from stafette.cli.output import Json, say, show_json
 from stafette.errors import InvalidRequest
 
@@ -56,9 +57,10 @@ def web(
     if context.invoked_subcommand is not None:
         return
     require_libraries()
-    from stafette.web import operators  # these are slow to load, and only needed here
-    from stafette.web.server import Address, serve
-    from stafette.web.site import WebSettings
+    with loading():
+        from stafette.web import operators  # these are slow to load, and only needed here
+        from stafette.web.server import Address, serve
+        from stafette.web.site import WebSettings
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("asyncpg").setLevel(logging.ERROR)  # its warnings are tracebacks of what we say in a sentence

@@ -10,7 +10,6 @@ import hashlib
 import logging
 import os
 import shutil
-from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,6 +53,8 @@ def _site_folder() -> Path:
 
 
 def _identity() -> str:
+    from importlib.metadata import distribution  # takes a tenth of the time that a short command needs
+
     wheel = distribution(PACKAGE)
     record = wheel.read_text("RECORD") or ""  # lists the hash of every file
     return f"{PACKAGE}-{wheel.version}-{hashlib.sha256(record.encode()).hexdigest()[:8]}"
