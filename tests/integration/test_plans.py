@@ -51,6 +51,12 @@ MESSAGE_TABLES = {"ready", "delayed", "leased", "dead"}
 # Indexes that may be read without a limit: a context joins two messages, what waits for one client is counted, and a
 # lease is found by its id.
 READ_TO_THE_END = {"ready_by_context", "ready_by_receiver", "leased_pkey", "delayed_pkey"}
+FILL = """
+    INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, body)
+    SELECT nextval('stafette.message_id'), q.id, CASE WHEN n % 7 = 0 AND q.name = 'jobs' THEN 2 ELSE 0 END,
+           CASE WHEN q.name = 'jobs' THEN 1 ELSE 2 END, n % 10, 0, CASE WHEN n % 100 = 0 THEN n END, now(), 'body'
+    FROM generate_series(1, $1) AS n JOIN stafette.queues AS q ON q.name = (ARRAY['jobs', 'others'])[n % 3 % 2 + 1]
+    """
 ROWS_AT_MOST = 200  # ten ranks in two lanes of two queues are looked at, and what is found is fetched again
 
 
@@ -67,15 +73,7 @@ async def connection(
             await store.create_queue(alice.id, name, exclude_own=name == "others")
     connection = await asyncpg.connect(database)
     await prepare_connection(connection)
-    await connection.execute(
-        """
-        INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, body)
-        SELECT nextval('stafette.message_id'), q.id, CASE WHEN n % 7 = 0 AND q.name = 'jobs' THEN 2 ELSE 0 END,
-               CASE WHEN q.name = 'jobs' THEN 1 ELSE 2 END, n % 10, 0, CASE WHEN n % 100 = 0 THEN n END, now(), 'body'
-        FROM generate_series(1, $1) AS n JOIN stafette.queues AS q ON q.name = (ARRAY['jobs', 'others'])[n % 3 % 2 + 1]
-        """,
-        request.param,
-    )
+    await connection.execute(FILL, request.param)
     if request.param:
         await connection.execute("VACUUM ANALYZE stafette.ready")
     yield connection
@@ -123,18 +121,36 @@ async def test_what_a_call_touches_does_not_grow_with_the_queue(
     connection: asyncpg.Connection[asyncpg.Record],
 ) -> None:
     for name, (sql, arguments) in CALLS.items():
-        transaction = connection.transaction()
-        await transaction.start()
-        await connection.fetch(sql, *arguments)
-        touched = await connection.fetchrow(
-            "SELECT sum(seq_scan) AS scans, sum(idx_tup_fetch) AS rows FROM pg_stat_xact_user_tables"
-            " WHERE schemaname = 'stafette' AND relname = ANY ($1)",
-            list(MESSAGE_TABLES),
-        )
-        await transaction.rollback()
-        assert touched is not None
-        assert touched["scans"] == 0, name
-        assert touched["rows"] <= ROWS_AT_MOST, name
+        assert await rows_touched(connection, sql, arguments) <= ROWS_AT_MOST, name
+
+
+async def rows_touched(connection: asyncpg.Connection[asyncpg.Record], sql: str, arguments: tuple[object, ...]) -> int:
+    """Messages that a call fetches through indexes, as PostgreSQL counts them; it may not read a whole table."""
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.fetch(sql, *arguments)
+    touched = await connection.fetchrow(
+        "SELECT sum(seq_scan) AS scans, sum(idx_tup_fetch) AS rows FROM pg_stat_xact_user_tables"
+        " WHERE schemaname = 'stafette' AND relname = ANY ($1)",
+        list(MESSAGE_TABLES),
+    )
+    await transaction.rollback()
+    assert touched is not None
+    assert touched["scans"] == 0, sql
+    return int(touched["rows"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("connection", [0], ids=["empty"], indirect=True)
+async def test_a_plan_from_when_all_was_empty_does_when_queues_are_full(
+    connection: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await connection.execute("VACUUM ANALYZE stafette.ready")  # the planner now knows that there is nothing
+    for sql, arguments in CALLS.values():
+        await rows_touched(connection, sql, arguments)
+    await connection.execute(FILL, 10_000)
+    for name, (sql, arguments) in CALLS.items():
+        assert await rows_touched(connection, sql, arguments) <= ROWS_AT_MOST, name
 
 
 @pytest.mark.slow

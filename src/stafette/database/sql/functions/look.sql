@@ -16,10 +16,14 @@ DECLARE
 BEGIN
     IF with_context IS NOT NULL THEN
         RETURN QUERY
-        SELECT r.ctid, r.id
-        FROM stafette.ready AS r
+        WITH same AS MATERIALIZED (        -- asks for nothing else: with a plan from when all was empty, no other index
+            SELECT r.ctid AS tid, r.id, r.queue_id, r.receiver_id, r.sender_id, r.rank, r.expires_at
+            FROM stafette.ready AS r WHERE r.context = with_context
+        )
+        SELECT r.tid, r.id
+        FROM same AS r
         JOIN stafette.queues AS q ON q.id = r.queue_id
-        WHERE r.context = with_context AND r.receiver_id IN (0, me)
+        WHERE r.receiver_id IN (0, me)
           AND (in_queue IS NULL OR r.queue_id = in_queue) AND (from_sender IS NULL OR r.sender_id = from_sender)
           AND NOT (q.exclude_own AND r.sender_id = me)
           AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
