@@ -14,8 +14,10 @@ BEGIN
 
     RETURN QUERY
     SELECT t.place, NULL::integer, NULL::text, t.id,
-           (SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
-           (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
+           coalesce((SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
+                    stafette.name_of_queue(t.queue_id)),
+           coalesce((SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
+                    stafette.name_of_client(t.sender_id)),
            CASE WHEN t.receiver_id <> 0 THEN (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id) END,
            t.context, 10 - t.rank, t.arrived_at,
            t.deliveries::integer, t.headers, t.body, NULL::bigint

@@ -1,0 +1,61 @@
+"""A message whose sender, or queue, is newer than the read that finds it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from stafette.database import schema
+from stafette.database.requests import Ask, LeaseAsk, Send
+from stafette.database.store import Store
+from stafette.errors import StafetteError
+from stafette.model import Message
+
+HELD_UP = """
+    ALTER FUNCTION stafette.take_batch(stafette.ask[]) RENAME TO take_batch_at_last;
+    CREATE FUNCTION stafette.take_batch(asks stafette.ask[]) RETURNS TABLE (
+        place integer, id bigint, queue_id integer, receiver_id integer, sender_id integer, rank smallint,
+        deliveries smallint, context bigint, arrived_at timestamptz, expires_at timestamptz, headers jsonb, body bytea
+    ) LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pg_advisory_xact_lock(1);
+        RETURN QUERY SELECT * FROM stafette.take_batch_at_last(asks);
+    END
+    $$;
+    """
+"""What a busy machine does now and then: the read has begun, and goes on when something else has happened."""
+
+
+@pytest.mark.parametrize("verb", ["receive", "lease"])
+async def test_a_read_knows_who_came_after_it_had_begun(new_database: str, verb: str) -> None:
+    await schema.migrate(new_database)
+    holder = await asyncpg.connect(new_database)
+    await holder.execute(HELD_UP)
+    async with await Store.open(new_database) as store:
+        reader = await store.register("reader")
+        await holder.execute("SELECT pg_advisory_lock(1)")
+        reading = asyncio.create_task(read(store, verb, Ask(reader.id, context=7)))
+        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        async with asyncio.timeout(30):
+            while not await holder.fetchval(waiting):
+                await asyncio.sleep(0)
+            newcomer = await store.register("newcomer")
+            await store.create_queue(newcomer.id, "new")
+            await store.send([Send(newcomer.id, ("new",), b"hello", context=7)])
+            await holder.execute("SELECT pg_advisory_unlock(1)")
+            message = await reading
+    await holder.close()
+    assert (message.sender, message.queue, message.body) == ("newcomer", "new", b"hello")
+
+
+async def read(store: Store, verb: str, ask: Ask) -> Message:
+    """The one message that there is."""
+    if verb == "receive":
+        [messages] = await store.receive([ask])
+        assert not isinstance(messages, StafetteError)
+        return messages[0]
+    [leases] = await store.lease([LeaseAsk(ask)])
+    assert not isinstance(leases, StafetteError)
+    return leases[0].message
