@@ -16,7 +16,7 @@ DECLARE
 BEGIN
     IF with_context IS NOT NULL THEN
         RETURN QUERY
-        WITH same AS MATERIALIZED (        -- asks for nothing else: with a plan from when all was empty, no other index
+        WITH same AS MATERIALIZED (        -- by context alone: else a plan from when all was empty may take any index
             SELECT r.ctid AS tid, r.id, r.queue_id, r.receiver_id, r.sender_id, r.rank, r.expires_at
             FROM stafette.ready AS r WHERE r.context = with_context
         )
