@@ -6,11 +6,16 @@ import gc
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
 ONE_OF_EACH = {"browser": "browser", "integration/pipeline": "spark"}
@@ -19,6 +24,8 @@ APART = ("browser/test_lab.py",)
 """Long enough to be worth a browser of its own."""
 PAGES = "documents/test_pages.py"
 """Each of its tests starts a system of its own, and some take a minute."""
+ANALYSES = ("docs/tutorial.md", "docs/how-to/analyse-your-logs.md")
+"""Pages that analyse something; they share the Spark, too."""
 FIRST = ("spark", "browser", PAGES, "integration/lab", "integration/test_demo", "integration/web")
 """What takes longest begins first, so that nobody waits for it at the end."""
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -40,7 +47,9 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]  # it is not typed
 
     def _split_scope(self, nodeid: str) -> str:
         mine = group(HERE.parent / nodeid.partition("::")[0])
-        return nodeid if mine == PAGES else mine
+        if mine != PAGES:
+            return mine
+        return "spark" if any(f"[{page}]" in nodeid for page in ANALYSES) else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
@@ -85,3 +94,35 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One Spark for all tests, on two cores of this machine: it takes seconds to start."""
+    from stafette.pipeline import session  # slow to load, and most tests need no Spark
+
+    folder = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": session.LOOPBACK,
+        "spark.connect.grpc.binding.port": "0",
+    }
+    started = session.start(master="local[2]", conf=settings)
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_connect(spark: SparkSession) -> str:
+    """Where commands find that same Spark: each would start its own, which takes longer than what they do."""
+    assert spark._jvm is not None
+    service = getattr(spark._jvm.org.apache.spark.sql.connect.service, "SparkConnectService$")
+    port = getattr(service, "MODULE$").localPort()  # that is how Java sees an object of Scala's
+    return f"sc://127.0.0.1:{port}"

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -48,21 +48,21 @@ esac
 """
 
 
-def run_page(page: Path) -> None:
+def run_page(page: Path, variables: Mapping[str, str] | None = None) -> None:
     """Run all that a page wants to be run; an AssertionError says where it went wrong and what was printed."""
     parts = blocks(page)
     if not any(part.part == "run" for part in parts):
         return
     with _folder() as folder:
-        Session(page, parts, folder).run()
+        Session(page, parts, folder, variables or {}).run()
 
 
 class Session:
     """One page, run once."""
 
-    def __init__(self, page: Path, parts: list[Block], folder: Path) -> None:
+    def __init__(self, page: Path, parts: list[Block], folder: Path, variables: Mapping[str, str]) -> None:
         self._page = page.relative_to(ROOT) if page.is_relative_to(ROOT) else page
-        self._parts = parts
+        self._parts, self._variables = parts, variables
         named = {*DEFAULT_PORTS.values(), *(port for part in parts for port in PORT.findall(part.text))}
         self._ports = dict(zip(sorted(named), map(str, free_ports(len(named))), strict=True))
         self._folder = folder
@@ -141,6 +141,7 @@ class Session:
             "PATH": os.pathsep.join(map(str, places)),
             "PYTHONUNBUFFERED": "1",  # else what goes to standard error overtakes what goes to standard output
             "LC_ALL": "C.UTF-8",
+            **self._variables,
         }
 
     # What came of it

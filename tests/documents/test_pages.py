@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import ANALYSES
 from tests.documents.pages import ROOT, Unclear, blocks, pages
 from tests.documents.session import fits, run_page
 
@@ -15,8 +16,12 @@ WITH_CODE = [page for page in pages() if re.search(r"^\s*```(sh|python|sql)\b", 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page(page: Path) -> None:
-    run_page(page)
+def test_a_page(page: Path, request: pytest.FixtureRequest) -> None:
+    variables = {}
+    if page.relative_to(ROOT).as_posix() in ANALYSES:
+        its_own = "-javaagent:none"  # a Java that the page starts by itself ends at once
+        variables = {"SPARK_REMOTE": request.getfixturevalue("spark_connect"), "SPARK_SUBMIT_OPTS": its_own}
+    run_page(page, variables)
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))

@@ -44,8 +44,12 @@ def analyze(
     mapping: Annotated[
         Path | None, typer.Option("--mapping", help="Which columns mean what, for --source csv.")
     ] = None,
-    master: Annotated[str, typer.Option("--master", help="Spark's master.")] = "local[*]",
-    remote: Annotated[str | None, typer.Option("--remote", help="A Spark Connect server, sc://HOST:PORT.")] = None,
+    master: Annotated[
+        str | None, typer.Option("--master", help="Spark's master; local[*] if neither is given.")
+    ] = None,
+    remote: Annotated[
+        str | None, typer.Option("--remote", help="A Spark Connect server, sc://HOST:PORT; else $SPARK_REMOTE.")
+    ] = None,
     conf: Annotated[list[str] | None, typer.Option("--conf", help="A setting of Spark, KEY=VALUE.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Where the results go; `analysis` in the first folder.")
@@ -70,6 +74,8 @@ def analyze(
     settings = dict(_setting(text) for text in conf or [])
     if follow and (len(folders) != 1 or source is not Kind.NATIVE):
         raise InvalidRequest("--follow takes the folder of one run of the laboratory")
+    if master is not None and remote is not None:
+        raise InvalidRequest("--master and --remote are two places for Spark; give one")
     say("Spark starts")
     from stafette.pipeline import job, report, session
 

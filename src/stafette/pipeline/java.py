@@ -18,6 +18,8 @@ from stafette.errors import InvalidRequest
 VERSIONS = (17, 21)
 """What Spark 4 is made for."""
 
+REMOTE = "SPARK_REMOTE"
+"""The variable in which Spark itself looks for a Spark Connect server; with one, no Java is needed here."""
 MODULE = "--add-modules=jdk.incubator.vector"
 
 _SCRIPT = """#!/bin/sh

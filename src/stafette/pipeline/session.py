@@ -40,12 +40,17 @@ ALWAYS = {
 }
 
 
-def start(*, master: str = LOCAL, remote: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Start a session, or the one that runs already."""
+def start(
+    *, master: str | None = None, remote: str | None = None, conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start a session, or the one that runs already: where it is said, else where the environment says, else here."""
+    if master is None:
+        remote, master = remote or os.environ.get(java.REMOTE), LOCAL
     try:
-        if remote is not None:
+        if remote:
             builder = SparkSession.builder.remote(remote)
             return _configured(builder, SQL | dict(conf or {})).getOrCreate()
+        os.environ.pop(java.REMOTE, None)  # Spark takes no master beside it
         os.environ["JAVA_HOME"] = str(java.home())
         local = master.startswith("local")
         if local:

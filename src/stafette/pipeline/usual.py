@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,8 @@ def why_not() -> str | None:
     """What keeps this machine from analysing; nothing when it can."""
     if importlib.util.find_spec("pyspark") is None:
         return "the analysis needs Spark; install stafette[lab]"
+    if os.environ.get(java.REMOTE):
+        return None
     try:
         java.home()
     except StafetteError as error:

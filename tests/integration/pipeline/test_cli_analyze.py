@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 FIRST = 1_383_000_000_000
 
 
-def test_logs_of_mlmq(connect: str, tmp_path: Path) -> None:
+def test_logs_of_mlmq(spark_connect: str, tmp_path: Path) -> None:
     run = tmp_path / "test 56"
     (run / "clients").mkdir(parents=True)
     lines = [HEADER]
@@ -28,7 +28,7 @@ def test_logs_of_mlmq(connect: str, tmp_path: Path) -> None:
     lines[1000] = "twelve;yesterday;CSndReq"
     (run / "clients" / "perf.log").write_text("\n".join(lines) + "\n")
 
-    done = analyze("--remote", connect, str(run), "--source", "mlmq", "--out", str(tmp_path / "out"))
+    done = analyze("--remote", spark_connect, str(run), "--source", "mlmq", "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     assert "1 rejected" in done.stdout
     assert str(tmp_path / "out" / "report.html") in done.stdout
@@ -41,9 +41,9 @@ def test_logs_of_mlmq(connect: str, tmp_path: Path) -> None:
     assert 10 <= counted[0]["p50_ms"] <= 16
 
 
-def test_a_run_is_followed_and_then_analysed(connect: str, tmp_path: Path) -> None:
+def test_a_run_is_followed_and_then_analysed(spark_connect: str, tmp_path: Path) -> None:
     make_run(tmp_path, requests(2_000), file_rows=500)
-    done = analyze("--remote", connect, str(tmp_path), "--follow", "--json")
+    done = analyze("--remote", spark_connect, str(tmp_path), "--follow", "--json")
     assert done.returncode == 0, done.stderr
     *live, last = [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -81,6 +81,7 @@ def test_the_summary_has_the_documented_keys(here: dict[str, Any]) -> None:
         ((".", "--window", "0"), "a window of 0 s cannot be"),
         (("hdfs://head/lab",), "name a place for them with --out"),
         ((".", "--follow", "--source", "mlmq"), "--follow takes the folder of one run"),
+        ((".", "--master", "local", "--remote", "sc://head"), "two places for Spark; give one"),
     ],
 )
 def test_what_cannot_be_is_said_before_spark_starts(arguments: tuple[str, ...], says: str) -> None:
@@ -105,5 +106,5 @@ def test_a_standalone_cluster_with_two_workers(runs: Path, here: dict[str, Any],
     assert told(out) == here
 
 
-def test_spark_connect(runs: Path, here: dict[str, Any], connect: str, tmp_path: Path) -> None:
-    assert told(analyzed(runs, tmp_path / "out", "--remote", connect)) == here
+def test_spark_connect(runs: Path, here: dict[str, Any], spark_connect: str, tmp_path: Path) -> None:
+    assert told(analyzed(runs, tmp_path / "out", "--remote", spark_connect)) == here
