@@ -97,6 +97,7 @@ class Wire:
         link = await cls.to(url)
         answer = await link.ask(wire.encode(wire.Hello(1, wire.VERSION, name)))
         if isinstance(answer, wire.Failed):
+            await link.close()
             raise wire.to_error(answer)
         assert isinstance(answer, wire.Welcome)
         return link

@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # so that it ends with them, and not with all tests
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """What all browser tests look at."""
     with whole_system(tmp_path_factory.mktemp("browser") / "data") as found:
@@ -61,7 +61,7 @@ def messenger(system: System, request: pytest.FixtureRequest) -> Iterator[Client
         yield client
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """One Chromium for all tests."""
     async with async_playwright() as playwright:
@@ -128,7 +128,7 @@ class Visitors:
         return context
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def visitors(browser: Browser) -> Visitors:
     """All who have come so far."""
     return Visitors(browser)

@@ -32,12 +32,12 @@ repetitions = 1
 [clients.alice]
 behaviour = "alice"
 count = 1
-think_time = 0.005
+think_time = 0.02
 
 [clients.bob]
 behaviour = "bob"
 count = 1
-think_time = 0.005
+think_time = 0.02
 """
 
 

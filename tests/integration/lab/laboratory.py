@@ -62,7 +62,7 @@ def trial(groups: str, *, duration: float = 1.0, repetitions: int | str = 1, mor
     return f"[system]\n{system}\n[preload]\nqueues = 3\n[run]\n{times}\n{groups}\n{more}"
 
 
-PAUSE = "think_time = 0.005\n"
+PAUSE = "think_time = 0.02\n"
 """Between requests: nothing here needs a machine that is busy, and other tests run on it."""
 PAIR = "".join(f'[clients.{name}]\nbehaviour = "{name}"\ncount = 3\n{PAUSE}' for name in ("alice", "bob"))
 

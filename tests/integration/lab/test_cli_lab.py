@@ -42,7 +42,7 @@ repetitions = {repetitions}
 [clients.mix]
 behaviour = "mix"
 count = 2
-think_time = 0.005
+think_time = 0.02
 [system]
 database = "{database}"
 [design]

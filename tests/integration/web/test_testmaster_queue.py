@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 def experiment(name: str, database: str, *, duration: float = 1.0, repetitions: int = 1, **more: str) -> str:
     """A run of two clients."""
-    group = '[clients.{0}]\nbehaviour = "{0}"\ncount = 1\nthink_time = 0.005\n'
+    group = '[clients.{0}]\nbehaviour = "{0}"\ncount = 1\nthink_time = 0.02\n'
     times = f"warm_up = 0.2\nduration = {duration}\ncool_down = 0.1\nrepetitions = {repetitions}"
     added = "\n".join(more.values())
     return (
