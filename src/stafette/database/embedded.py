@@ -156,8 +156,15 @@ class EmbeddedPostgres:
 
     def _becomes_ready(self) -> bool:
         """Wait until the server, if any process of it lives, accepts connections or is gone; tell which."""
-        _wait_until(lambda: self._ready() or not self._alive(), f"PostgreSQL in {self.data} to recover or to end")
-        return self._ready()
+        ready = False
+
+        def known() -> bool:
+            nonlocal ready
+            ready = self._ready()
+            return ready or not self._alive()
+
+        _wait_until(known, f"PostgreSQL in {self.data} to recover or to end")
+        return ready
 
     def _ready(self) -> bool:
         server = self._postmaster()
