@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import signal
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +26,6 @@ APART = ("browser/test_lab.py",)
 """Long enough to be worth a browser of its own."""
 PAGES = "documents/test_pages.py"
 """Each of its tests starts a system of its own, and some take a minute."""
-ANALYSES = ("docs/tutorial.md", "docs/how-to/analyse-your-logs.md")
-"""Pages that analyse something; they share the Spark, too."""
 FIRST = ("spark", "browser", PAGES, "integration/lab", "integration/test_demo", "integration/web")
 """What takes longest begins first, so that nobody waits for it at the end."""
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -47,9 +47,7 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]  # it is not typed
 
     def _split_scope(self, nodeid: str) -> str:
         mine = group(HERE.parent / nodeid.partition("::")[0])
-        if mine != PAGES:
-            return mine
-        return "spark" if any(f"[{page}]" in nodeid for page in ANALYSES) else nodeid
+        return nodeid if mine == PAGES else mine
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
@@ -120,9 +118,43 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def spark_connect(spark: SparkSession) -> str:
-    """Where commands find that same Spark: each would start its own, which takes longer than what they do."""
+def spark_connect(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where commands find a Spark: each would start its own, which takes longer than what they do.
+
+    The first process that asks lends the others the one that it has for itself, until the last of them has ended.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # that of all processes
+    address = folder / "spark.address"
+    with (folder / "spark.users").open("ab") as users:
+        with _locked(folder / "spark.lock"):
+            lends = not address.exists()
+            if lends:
+                address.write_text(_address(request.getfixturevalue("spark")))
+            fcntl.flock(users, fcntl.LOCK_SH)
+        yield address.read_text()
+        if lends:
+            with _locked(folder / "spark.lock"):
+                fcntl.flock(users, fcntl.LOCK_EX)  # which waits for all who share it
+                address.unlink()
+
+
+def _address(spark: SparkSession) -> str:
     assert spark._jvm is not None
     service = getattr(spark._jvm.org.apache.spark.sql.connect.service, "SparkConnectService$")
     port = getattr(service, "MODULE$").localPort()  # that is how Java sees an object of Scala's
     return f"sc://127.0.0.1:{port}"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="session")
+def no_java(spark_connect: str) -> dict[str, str]:
+    """Variables for commands that analyse: in that Spark, and a Java that they start by themselves ends at once."""
+    return {"SPARK_REMOTE": spark_connect, "SPARK_SUBMIT_OPTS": "-javaagent:none"}

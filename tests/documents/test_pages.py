@@ -7,21 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ANALYSES
 from tests.documents.pages import ROOT, Unclear, blocks, pages
 from tests.documents.session import fits, run_page
 
 WITH_CODE = [page for page in pages() if re.search(r"^\s*```(sh|python|sql)\b", page.read_text(), re.MULTILINE)]
+ANALYSES = (ROOT / "docs/tutorial.md", ROOT / "docs/how-to/analyse-your-logs.md")
+"""Pages that analyse something."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page(page: Path, request: pytest.FixtureRequest) -> None:
-    variables = {}
-    if page.relative_to(ROOT).as_posix() in ANALYSES:
-        its_own = "-javaagent:none"  # a Java that the page starts by itself ends at once
-        variables = {"SPARK_REMOTE": request.getfixturevalue("spark_connect"), "SPARK_SUBMIT_OPTS": its_own}
-    run_page(page, variables)
+    run_page(page, request.getfixturevalue("no_java") if page in ANALYSES else {})
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))

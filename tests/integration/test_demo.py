@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,9 +54,11 @@ def data(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def tour(data: Path, *more: str) -> Iterator[Tour]:
+def tour(data: Path, *more: str, variables: Mapping[str, str] | None = None) -> Iterator[Tour]:
     command = [sys.executable, str(DEMO), "--data", str(data), "--profile", "short", *more]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | dict(variables or {})
+    )
     with process:
         try:
             yield Tour(process)
@@ -74,8 +77,8 @@ def assert_shown(data: Path, told: Tour, series: str) -> None:
     assert str(analysis / "report.html") in told.said
 
 
-def test_twice_in_a_row_and_stopped_the_second_time(data: Path) -> None:
-    with tour(data) as first:
+def test_twice_in_a_row_and_stopped_the_second_time(data: Path, no_java: dict[str, str]) -> None:
+    with tour(data, variables=no_java) as first:
         web, secret = first.until(r"console +(http\S+)"), first.until(r"secret +(\S+)")
         page = first.until(r"watch it +(\S+)")
         first.until(r"^ +(measure)$")
@@ -90,7 +93,7 @@ def test_twice_in_a_row_and_stopped_the_second_time(data: Path) -> None:
     assert "It stays up" in first.said
     assert processes_of(data) != []
 
-    with tour(data, "--stop") as second:
+    with tour(data, "--stop", variables=no_java) as second:
         assert second.until(r"console +(http\S+)") == web  # what was up is used
         assert second.end() == 0, second.said
     assert_shown(data, second, "demo-0002")
