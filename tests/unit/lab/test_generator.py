@@ -306,13 +306,13 @@ async def test_a_run_that_is_cancelled_leaves_no_task_behind() -> None:
 # Time and figures
 
 
-async def sleepers() -> tuple[list[int], list[int]]:
-    """In which order some wake up, and how many nanoseconds late."""
+async def sleepers(unit: int = 1000) -> tuple[list[int], list[int]]:
+    """In which order some wake up, and how many nanoseconds late; their moments are in units of so many of these."""
     alarm, order, late = Alarm(), [], []
     begin = time.perf_counter_ns()
 
-    async def sleep(number: int, microseconds: int) -> None:
-        moment = begin + 1000 * microseconds
+    async def sleep(number: int, units: int) -> None:
+        moment = begin + unit * units
         await alarm.until(moment)
         late.append(time.perf_counter_ns() - moment)
         order.append(number)
@@ -320,10 +320,11 @@ async def sleepers() -> tuple[list[int], list[int]]:
     tasks = [asyncio.create_task(sleep(*each)) for each in enumerate((5000, 1700, 2300, 0, 1700))]
     cancelled = asyncio.create_task(sleep(9, 1000))
     await asyncio.sleep(0)
+    all_sleep = time.perf_counter_ns() < begin + unit * 1000
     cancelled.cancel()
     await asyncio.gather(*tasks)
     alarm.close()
-    return order, late
+    return (order, late) if all_sleep else await sleepers(10 * unit)  # somebody else had the processor
 
 
 @pytest.mark.parametrize("with_timer", [True, False], ids=["timer of the kernel", "timers of the loop"])
