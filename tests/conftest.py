@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -33,6 +34,9 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 MEMORY = Path("/dev/shm")
 ROOM = 8 * 2**30
 """Bytes that tests may have lying about at a time, and as much again."""
+
+settings.register_profile("without a clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("without a clock")  # how long an example takes depends on who else is busy
 
 
 def group(path: Path) -> str:

@@ -576,7 +576,6 @@ def test_the_store_does_what_its_model_does(databases: Databases) -> None:
                 settings=settings(
                     max_examples=300,
                     stateful_step_count=25,
-                    deadline=None,
                     print_blob=True,
                     suppress_health_check=[
                         HealthCheck.too_slow,

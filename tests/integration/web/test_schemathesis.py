@@ -53,7 +53,7 @@ def test_no_server_error(running: System, operation: str) -> None:
     tested = schema[path][method]
     good, bad = (tested.as_strategy(generation_mode=mode) for mode in GenerationMode)
 
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), derandomize=True)
     @given(case=good | bad, known=st.booleans())
     def everything(case: schemathesis.Case[Any], known: bool) -> None:
         if known:  # else nearly every name would be one that is not there

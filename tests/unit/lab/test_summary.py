@@ -72,7 +72,7 @@ def assert_alike(found: Figures, wanted: Figures) -> None:
         assert getattr(found, name) == (value if value is None else pytest.approx(value, rel=1e-9, abs=1e-9)), name
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 @given(made_up=runs())
 def test_a_summary_is_what_a_simple_count_gives(made_up: list[Row], tmp_path: Path) -> None:
     summary = summarise(run_of(tmp_path / "traces", made_up), WINDOW)
@@ -107,7 +107,7 @@ def test_a_summary_is_what_a_simple_count_gives(made_up: list[Row], tmp_path: Pa
     assert summary.mean_in_flight == pytest.approx(under_way / (10 * SECOND))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
 @given(made_up=runs(), length=st.integers(1, 12 * SECOND))
 def test_seconds_are_what_a_simple_count_gives(made_up: list[Row], length: int, tmp_path: Path) -> None:
     load = Window(9 * SECOND, 9 * SECOND + length)

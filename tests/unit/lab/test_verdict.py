@@ -150,7 +150,7 @@ def test_no_broker_row_at_all(tmp_path: Path) -> None:
 keys = st.tuples(st.sampled_from(["a-1", "a-2", "b-1"]), st.sampled_from([0, 1, 2, 3, 2**62, 2**63 - 1]))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 @given(
     clients=st.lists(st.tuples(keys, st.sampled_from(["ok", "Overloaded", "Lost"])), min_size=1, max_size=20),
     brokers=st.lists(st.tuples(keys, st.sampled_from(["ok", "Overloaded"])), max_size=20),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stafette.pipeline import ranks
@@ -28,7 +28,6 @@ def test_bins_follow_one_another_without_a_gap() -> None:
     assert bins_of(np.array([2**55]))[0] == LARGEST
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), values), min_size=1, max_size=300))
 def test_percentiles_are_by_nearest_rank(pairs: list[tuple[int, int]]) -> None:
     keys, numbers = (np.array(column, dtype=np.int64) for column in zip(*pairs, strict=True))

@@ -105,7 +105,7 @@ def markov(broker: tuple[float, int], database: tuple[float, int], clients: int,
     return throughput, float(probability @ at_broker), float(probability @ at_database)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0.1, 3), st.integers(1, 4), st.floats(0.1, 3), st.integers(1, 4), st.integers(1, 7), st.floats(0.1, 5))
 def test_a_closed_network_is_its_states(
     broker: float, workers: int, database: float, connections: int, clients: int, think: float
@@ -126,7 +126,6 @@ centre_lists = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(centre_lists, st.floats(0, 20))
 def test_closed_networks_keep_the_laws_and_the_bounds(drawn: list[tuple[float, int, str]], think: float) -> None:
     centres = [
