@@ -1,10 +1,8 @@
-"""Run every experiment that has not been run, analyse all runs with Spark, and write docs/results.md with its plots.
-
-python -m bench.results [FOLDER]    FOLDER keeps the runs, .results by default; remove it to measure anew
-"""
+"""Run every experiment that has not been run, analyse all runs with Spark, and write docs/results.md with its plots."""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +21,11 @@ PROFILE = "quick"
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / ".results"
+    asked = argparse.ArgumentParser(prog="python -m bench.results", description=__doc__)
+    asked.add_argument(
+        "folder", type=Path, nargs="?", default=ROOT / ".results", help="keeps the runs; remove it to measure anew"
+    )
+    folder = asked.parse_args().folder
     runs, analysis = folder / "runs", folder / "analysis"
     for file in FILES:
         if not _done(runs, file.stem):
