@@ -17,10 +17,10 @@ import asyncpg
 
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
-from stafette.database.requests import Ask, Send
+from stafette.database.requests import ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
-from stafette.model import Message
+from stafette.model import Draft, Message, Selection
 
 QUEUE = "deep"
 CLIENTS = 10
@@ -77,28 +77,36 @@ class Depth:
 
     async def pop(self, size: int) -> float:
         """The seconds that popping took; the messages are there again in the end, if at another place."""
-        seconds, messages = await self._timed(self._store.receive, [Ask(self._client, QUEUE)] * size)
+        seconds, messages = await self._timed(self._store.receive, [ReadRequest(self._client, Selection(QUEUE))] * size)
         again = [
-            Send(self._client, (message.queue,), message.body, priority=message.priority, context=message.context)
+            SendRequest(
+                self._client, Draft((message.queue,), message.body, priority=message.priority, context=message.context)
+            )
             for message in messages
         ]
         await self._store.send(again)
         return seconds
 
     async def peek_by_sender(self, size: int) -> float:
-        asks = [Ask(self._client, QUEUE, f"client {number % CLIENTS}") for number in range(size)]
+        asks = [ReadRequest(self._client, Selection(QUEUE, f"client {number % CLIENTS}")) for number in range(size)]
         return (await self._timed(self._store.peek, asks))[0]
 
     async def peek_by_context(self, size: int) -> float:
-        return (await self._timed(self._store.peek, [Ask(self._client, context=self.context()) for _ in range(size)]))[
-            0
-        ]
+        return (
+            await self._timed(
+                self._store.peek, [ReadRequest(self._client, Selection(context=self.context())) for _ in range(size)]
+            )
+        )[0]
 
     async def peek_by_arrival(self, size: int) -> float:
-        return (await self._timed(self._store.peek, [Ask(self._client, QUEUE, order="arrival")] * size))[0]
+        return (
+            await self._timed(self._store.peek, [ReadRequest(self._client, Selection(QUEUE, order="arrival"))] * size)
+        )[0]
 
     async def _timed(
-        self, read: Callable[[Sequence[Ask]], Awaitable[list[list[Message] | StafetteError]]], asks: list[Ask]
+        self,
+        read: Callable[[Sequence[ReadRequest]], Awaitable[list[list[Message] | StafetteError]]],
+        asks: list[ReadRequest],
     ) -> tuple[float, list[Message]]:
         started = time.perf_counter()
         answers = await read(asks)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.machines import machines
+from stafette.runs import layout
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments" / "smoke"
 KINDS = ("single", "sweep", "factorial", "ramp", "open", "hosts")
@@ -45,7 +46,7 @@ def check(kind: str, outcome: dict[str, Any]) -> list[str]:
     if len(outcome["runs"]) != RUNS[kind]:
         problems.append(f"{len(outcome['runs'])} runs instead of {RUNS[kind]}")
     for one in outcome["runs"]:
-        record = json.loads((Path(outcome["folder"]) / "runs" / one["folder"] / "run.json").read_text())
+        record = json.loads((Path(outcome["folder"]) / layout.RUNS / one["folder"] / layout.RUN_FILE).read_text())
         if record["state"] != "done":
             problems.append(f"{one['folder']}: {record['why']}")
             continue

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import numpy as np
 import psutil
 import pyarrow as pa
@@ -28,12 +29,11 @@ import pyarrow.parquet as pq
 
 from stafette import trace
 from stafette.pipeline import job, session
-from stafette.pipeline.reduction import Span
-from stafette.pipeline.results import PERCENTILES
+from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.sources import native
-from stafette.pipeline.transforms.counts import Timed
+from stafette.report.result_tables import PERCENTILES
+from stafette.runs.window import SECOND, Window
 
-SECOND = 1_000_000_000
 BEGIN = 1_700_000_000 * SECOND
 RATE = 25_000
 RUN_REQUESTS = 2_500_000
@@ -45,7 +45,7 @@ WARM_UP_ROWS = 2_000_000
 """Counted before anything is timed: else the small input would be the slower one, and growth look like none."""
 
 
-def make(folder: Path, rows: int) -> list[Span]:
+def make(folder: Path, rows: int) -> list[RunTimes]:
     """Write run folders of so many rows; returns when each run was."""
     chance = np.random.default_rng(1)
     spans = []
@@ -57,7 +57,7 @@ def make(folder: Path, rows: int) -> list[Span]:
             f"{NAME}/{number:03d}-clients={number}-r1",
             folder / NAME / "runs" / f"{number:03d}-clients={number}-r1",
         )
-        span = Span(Timed(run, begin, begin + margin, end - margin), end, SECOND)
+        span = RunTimes(run, Window(begin, end), Window(begin + margin, end - margin))
         (its / "traces").mkdir(parents=True)
         (its / "run.json").write_text(json.dumps(_record(span, number)))
         _samples(its / "samples", begin, end)
@@ -69,12 +69,11 @@ def make(folder: Path, rows: int) -> list[Span]:
     return spans
 
 
-def _record(span: Span, number: int) -> dict[str, Any]:
-    timed = span.timed
+def _record(span: RunTimes, number: int) -> dict[str, Any]:
     return {
-        "format": 1, "id": timed.run, "experiment": NAME, "label": f"clients={number}", "levels": {"clients": number},
-        "repetition": 1, "state": "done", "load": {"start_ns": timed.load_start, "end_ns": span.load_end},
-        "window": {"start_ns": timed.start, "end_ns": timed.end}, "verdict": {"valid": True, "sentences": ["made up"]},
+        "format": 1, "id": span.run, "experiment": NAME, "label": f"clients={number}", "levels": {"clients": number},
+        "repetition": 1, "state": "done", "load": msgspec.to_builtins(span.load),
+        "window": msgspec.to_builtins(span.measured), "verdict": {"valid": True, "sentences": ["made up"]},
         "settings": {"design": {"kind": "sweep"}, "system": {"brokers": 1},
                      "clients": {"alice": {"count": CLIENTS, "think_time": 0.005}}},
     }  # fmt: skip
@@ -184,14 +183,14 @@ def _peak_bytes() -> dict[str, int]:
     return found
 
 
-def with_duckdb(folder: Path, spans: list[Span]) -> tuple[float, list[dict[str, Any]]]:
+def with_duckdb(folder: Path, spans: list[RunTimes]) -> tuple[float, list[dict[str, Any]]]:
     """Seconds and the same summary."""
     connection = duckdb.connect(
         config={"threads": CORES, "memory_limit": "4GB", "temp_directory": str(folder.parent / "duckdb")}
     )
     times = pa.table(
-        {"run": [span.timed.run for span in spans], "w0": [span.timed.start for span in spans],
-         "w1": [span.timed.end for span in spans]}
+        {"run": [span.run for span in spans], "w0": [span.measured.start_ns for span in spans],
+         "w1": [span.measured.end_ns for span in spans]}
     )  # fmt: skip
     connection.register("times", times)
     shares = ", ".join(str(thousandths / 1000) for thousandths in PERCENTILES.values())

@@ -21,8 +21,9 @@ from typing import Any, Literal
 import asyncpg
 
 from stafette.database.embedded import EmbeddedPostgres
-from stafette.database.requests import Ask, Held, LeaseAsk, Send
+from stafette.database.requests import LeaseRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
+from stafette.model import Draft, LeaseRef, Selection
 
 Operation = Literal["send", "receive", "lease+ack"]
 OPERATIONS: tuple[Operation, ...] = ("send", "receive", "lease+ack")
@@ -176,14 +177,14 @@ class Batches:
             await act(list(islice((self._queues[number % QUEUES] for number in count(batch * self._size)), self._size)))
 
     async def _send(self, queues: list[str]) -> None:
-        check(await self._store.send([Send(self._client, (queue,), BODY) for queue in queues]))
+        check(await self._store.send([SendRequest(self._client, Draft((queue,), BODY)) for queue in queues]))
 
     async def _receive(self, queues: list[str]) -> None:
-        check(await self._store.receive([Ask(self._client, queue) for queue in queues]))
+        check(await self._store.receive([ReadRequest(self._client, Selection(queue)) for queue in queues]))
 
     async def _lease_and_ack(self, queues: list[str]) -> None:
-        answers = check(await self._store.lease([LeaseAsk(Ask(self._client, queue)) for queue in queues]))
-        ends = await self._store.ack([Held(leased.message.id, leased.token) for [leased] in answers])
+        answers = check(await self._store.lease([LeaseRequest(self._client, Selection(queue)) for queue in queues]))
+        ends = await self._store.ack([LeaseRef(leased.message.id, leased.token) for [leased] in answers])
         if any(ends):
             raise RuntimeError(f"a lease was lost: {ends}")
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from bench.results import page, pictures
 from bench.results.evidence import Evidence
-from stafette.lab import experiment, records
-from stafette.lab.records import RunRecord
-from stafette.lab.series import RUN_FILE, SERIES_FILE
-from stafette.pipeline import tables
-from stafette.pipeline.figures import run_facts
+from stafette.lab.experiment import experiment_file
+from stafette.report import result_files
+from stafette.report.figures import run_facts
+from stafette.runs import records
+from stafette.runs.layout import RUN_FILE, SERIES_FILE
+from stafette.runs.records import RunRecord
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
@@ -48,9 +49,9 @@ def _stafette(*arguments: str) -> None:
 
 
 def _write(analysis: Path) -> None:
-    found, facts = tables.load(analysis), tables.load_facts(analysis)
+    found, facts = result_files.load(analysis), result_files.load_facts(analysis)
     told = [run for run in run_facts(found, facts) if run.more["state"] == "done"]
-    experiments = {file.stem: experiment.read(file, PROFILE) for file in FILES}
+    experiments = {file.stem: experiment_file.read(file, PROFILE) for file in FILES}
     evidence: dict[str, Evidence] = {}
     for name, one in experiments.items():
         mine = [run for run in told if run.experiment == name]

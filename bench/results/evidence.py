@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from stafette.pipeline.figures.rows import ALL, ANSWERED, Row, RunFacts, Tables, select
+from stafette.report.figures.table_rows import Row, RunFacts, Tables, select
+from stafette.runs.outcomes import ALL, ANSWERED
 
 METRICS = {"throughput": "throughput_per_s"}
 """Columns of the summary that go by another name here."""

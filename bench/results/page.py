@@ -14,10 +14,10 @@ from bench.results import pictures
 from bench.results.evidence import Evidence
 from bench.results.reports import REPORTS, Claim
 from bench.results.shapes import Finding, level_text, number
-from stafette.lab.experiment import Experiment
-from stafette.lab.records import RunRecord
-from stafette.pipeline.figures.rows import RunFacts, by_series, select, series_name
-from stafette.pipeline.results import ALL
+from stafette.lab.experiment.experiment_file import Experiment
+from stafette.report.figures.table_rows import RunFacts, by_series, select, series_name
+from stafette.runs.outcomes import ALL
+from stafette.runs.records import RunRecord
 
 ORDER = ("ftab", "asl15", "mlmq", "telesto", "mepas")
 SYSTEMS = {"ftab": "FTaB", "asl15": "ASL15", "mlmq": "mlmq", "telesto": "Telesto", "mepas": "mepas"}

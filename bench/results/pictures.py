@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from bench.results.evidence import Evidence
 from stafette.errors import InvalidRequest
-from stafette.pipeline import figures
+from stafette.report import figures
 
 WIDTH = 760
 TALLEST = 620

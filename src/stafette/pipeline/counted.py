@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stafette.errors import InternalError
-from stafette.pipeline.results import ALL, ANSWERED, SUCCESSES
 from stafette.pipeline.transforms import counts
+from stafette.runs.outcomes import ALL, ANSWERED, SUCCESSES
 
 Whole = NDArray[np.int64]
 Number = NDArray[np.float64]

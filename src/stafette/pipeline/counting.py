@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from stafette.pipeline import counted
-from stafette.pipeline.reduction import Reduction, Span
+from stafette.pipeline.reduction import Reduction
+from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.transforms import counts
 
 MANY_ROWS = 5_000_000
@@ -31,18 +32,22 @@ class Tables:
 
 
 def count(
-    rows: DataFrame, spans: Sequence[Span], limits_us: Sequence[int], level: float, names: Sequence[counts.Names] = ()
+    rows: DataFrame,
+    spans: Sequence[RunTimes],
+    limits_us: Sequence[int],
+    level: float,
+    names: Sequence[counts.Names] = (),
 ) -> Tables:
     """Count the rows of the runs, and sum them up. All spans have windows of the same length.
 
     Names that are known already need not be looked for.
     """
-    timed, window_ns = [span.timed for span in spans], spans[0].window_ns
-    coarse = counts.coarse(rows, timed, window_ns).toArrow()
+    window_ns = spans[0].window_ns
+    coarse = counts.coarse(rows, spans, window_ns).toArrow()
     groups = names_of(rows, coarse, names)
     reduction = Reduction(groups, counted.cells(coarse, groups), spans, limits_us)
     of_windows, of_runs = (rows.sparkSession.createDataFrame(table) for table in reduction.needed())
-    exact = counts.exact(rows, timed, window_ns, of_windows=of_windows, of_runs=of_runs).toArrow()
+    exact = counts.exact(rows, spans, window_ns, of_windows=of_windows, of_runs=of_runs).toArrow()
     reduction.settle(counted.values(exact, groups))
     windows = reduction.windows()
     return Tables(

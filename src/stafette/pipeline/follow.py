@@ -7,7 +7,6 @@ live view are as fine as their bins, within 6 %; the analysis that follows has e
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,11 +19,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from stafette.errors import InvalidRequest
 from stafette.pipeline import counted, ranks
+from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.schema import ROWS
-from stafette.pipeline.sources.base import SECOND
 from stafette.pipeline.transforms import counts
 from stafette.pipeline.transforms.bins import lower_bounds
-from stafette.pipeline.transforms.counts import Timed
+from stafette.runs.layout import RUN_FILE, TRACES
+from stafette.runs.records import RunOutline, outline
+from stafette.runs.window import SECOND, Window
 
 EVERY_SECONDS = 3.0
 RUNNING = "running"
@@ -40,7 +41,7 @@ def follow(
     show: Callable[[list[dict[str, Any]]], None],
 ) -> None:  # fmt: skip
     """Show what a run has come to, again and again, until it has ended."""
-    while _state(folder) == RUNNING and not any((folder / "traces").glob("*.parquet")):
+    while _state(folder) == RUNNING and not any((folder / TRACES).glob("*.parquet")):
         time.sleep(every_s)
     timed = begun(spark, folder)
     if timed is None:
@@ -61,10 +62,10 @@ def follow(
 
 
 def stream(
-    spark: SparkSession, folder: Path, runs: Sequence[Timed], window_ns: int, *, every_s: float | None = None
+    spark: SparkSession, folder: Path, runs: Sequence[RunTimes], window_ns: int, *, every_s: float | None = None
 ) -> StreamingQuery:
     """Counts of the closed files, kept in a table in memory; without an interval, of those that are there now."""
-    rows = spark.readStream.schema(ROWS).option("pathGlobFilter", "*.parquet").parquet(str(folder / "traces"))
+    rows = spark.readStream.schema(ROWS).option("pathGlobFilter", "*.parquet").parquet(str(folder / TRACES))
     writer = counts.coarse(rows, runs, window_ns).writeStream.outputMode("complete").format("memory")
     named = writer.queryName(f"stafette_follow_{next(_numbers)}")
     if every_s is None:
@@ -77,20 +78,19 @@ def counts_of(spark: SparkSession, query: StreamingQuery) -> pa.Table:
     return spark.table(str(query.name)).toArrow()
 
 
-def begun(spark: SparkSession, folder: Path) -> Timed | None:
+def begun(spark: SparkSession, folder: Path) -> RunTimes | None:
     """When the load of a run began, by its record or by its first rows; None while there are none."""
     record = _record(folder)
-    load, window = record.get("load"), record.get("window")
-    first = load["start_ns"] if load else _files(spark, folder).agg(F.min("intended_ns")).collect()[0][0]
+    first = record.load.start_ns if record.load else _files(spark, folder).agg(F.min("intended_ns")).collect()[0][0]
     if first is None:
         return None
-    warm_up = float(record.get("settings", {}).get("run", {}).get("warm_up", 0.0))
-    start, end = (window["start_ns"], window["end_ns"]) if window else (first + round(warm_up * SECOND), NEVER)
-    return Timed(str(record["id"]), int(first), int(start), int(end))
+    warm_up = float(record.settings.get("run", {}).get("warm_up", 0.0))
+    measured = record.window or Window(first + round(warm_up * SECOND), NEVER)
+    return RunTimes(record.id, record.load or Window(first, NEVER), measured)
 
 
 def live(
-    spark: SparkSession, folder: Path, coarse: pa.Table, timed: Timed, named: dict[int, dict[str, Any]]
+    spark: SparkSession, folder: Path, coarse: pa.Table, timed: RunTimes, named: dict[int, dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """The summary so far. `named` remembers what codes stand for."""
     missing = set(coarse["code"].unique().to_pylist()) - named.keys()
@@ -104,9 +104,9 @@ def live(
     inside, done = cells.where(cells.starts), cells.where(cells.ends)
     last = max(int(done.last.max()) + 1 if len(done.last) else 0, 1)
     seconds = (
-        max(1e-9, last - (timed.start - timed.load_start) / SECOND)
-        if timed.end == NEVER
-        else (timed.end - timed.start) / SECOND
+        max(1e-9, last - timed.since_load_s(timed.measured.start_ns))
+        if timed.measured.end_ns == NEVER
+        else timed.measured.seconds
     )
     total, count, answers = (
         counted.sums(group, column, len(groups))
@@ -126,16 +126,17 @@ def live(
 
 
 def _files(spark: SparkSession, folder: Path) -> DataFrame:
-    return spark.read.schema(ROWS).option("pathGlobFilter", "*.parquet").parquet(str(folder / "traces"))
+    return spark.read.schema(ROWS).option("pathGlobFilter", "*.parquet").parquet(str(folder / TRACES))
 
 
 def _state(folder: Path) -> str:
-    return str(_record(folder).get("state"))
+    return _record(folder).state
 
 
-def _record(folder: Path) -> dict[str, Any]:
+def _record(folder: Path) -> RunOutline:
     try:
-        record: dict[str, Any] = json.loads((folder / "run.json").read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        return outline((folder / RUN_FILE).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"there is no run in {folder}; give the folder of a run that goes on") from error
-    return record
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{folder / RUN_FILE} {error.sentence}") from error

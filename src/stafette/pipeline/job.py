@@ -22,12 +22,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline import counting, models, over_runs, results, run_checks, tables
+from stafette.pipeline import counting, models, over_runs, run_checks
 from stafette.pipeline.options import Options
-from stafette.pipeline.reduction import Span
-from stafette.pipeline.sources.base import SECOND, Run, Source
+from stafette.pipeline.run_times import RunTimes
+from stafette.pipeline.sources.base import Run, Source
 from stafette.pipeline.transforms import samples, tiers
-from stafette.pipeline.transforms.counts import Names, Timed
+from stafette.pipeline.transforms.counts import Names
+from stafette.report import result_files, result_tables
+from stafette.runs.window import SECOND, Window
 
 MOST_WINDOWS = 200_000
 """Over all runs: the table of windows is to fit into memory."""
@@ -93,27 +95,28 @@ def analyze(
     }  # fmt: skip
     if out is not None:
         with clock.step("write"):
-            tables.write(out, found, facts)
+            result_files.write(out, found, facts)
     return Analysis(found, facts, out)
 
 
 # Read
 
 
-def spans_of(source: Source, options: Options) -> list[Span]:
+def spans_of(source: Source, options: Options) -> list[RunTimes]:
     """When each run was under load and what of it counts; of runs that do not say, as their rows say."""
     runs = [run for run in source.runs if run.state == "done"]
     if not runs:
         raise InvalidRequest("no run is done; wait for one to end, or use --follow")
     unknown = [run.run for run in runs if run.load is None]
-    loads = {run.run: (run.load.start_ns, run.load.end_ns) for run in runs if run.load is not None}
+    loads = {run.run: run.load for run in runs if run.load is not None}
     if unknown:
         seen = source.rows.where(F.col("run").isin(unknown)).groupBy("run")
         loads |= {
-            run: (first, last + 1) for run, first, last in seen.agg(F.min("intended_ns"), F.max("end_ns")).collect()
+            run: Window(first, last + 1)
+            for run, first, last in seen.agg(F.min("intended_ns"), F.max("end_ns")).collect()
         }
     window_ns = round(options.window_s * SECOND)
-    spans = [_span(run, *loads[run.run], window_ns, options) for run in runs if run.run in loads]
+    spans = [_times(run, loads[run.run], window_ns, options) for run in runs if run.run in loads]
     if not spans:
         raise InvalidRequest("no run has any rows; look into its logs")
     if sum(span.windows for span in spans) > MOST_WINDOWS:
@@ -122,36 +125,37 @@ def spans_of(source: Source, options: Options) -> list[Span]:
     return spans
 
 
-def _span(run: Run, first: int, last: int, window_ns: int, options: Options) -> Span:
-    start, end = (first, last) if run.window is None else (run.window.start_ns, run.window.end_ns)
+def _times(run: Run, load: Window, window_ns: int, options: Options) -> RunTimes:
+    measured = run.window or load
     if isinstance(options.warm_up, float | int):
-        start = first + round(options.warm_up * SECOND)
-    if start >= end:
-        raise InvalidRequest(f"the warm-up of {run.run} is as long as its load; give a shorter one")
-    return Span(Timed(run.run, first, start, end), last, window_ns)
+        start = load.start_ns + round(options.warm_up * SECOND)
+        if start >= measured.end_ns:
+            raise InvalidRequest(f"the warm-up of {run.run} is as long as its load; give a shorter one")
+        measured = Window(start, measured.end_ns)
+    return RunTimes(run.run, load, measured, window_ns)
 
 
-def _warmed_up(spans: Sequence[Span], windows: pa.Table) -> list[Span]:
+def _warmed_up(spans: Sequence[RunTimes], windows: pa.Table) -> list[RunTimes]:
     """The same, measured from where MSER-5 sees the end of the warm-up; as given where it sees none."""
     found = {row["run"]: row["found_s"] for row in run_checks.warm_ups(spans, windows).to_pylist()}
     return [
-        span if found[span.timed.run] is None
-        else replace(span, timed=replace(span.timed, start=_after(span, found[span.timed.run])))
+        span if found[span.run] is None
+        else replace(span, measured=Window(_after(span, found[span.run]), span.measured.end_ns))
         for span in spans
     ]  # fmt: skip
 
 
-def _after(span: Span, seconds: float) -> int:
-    return span.timed.load_start + round(seconds * SECOND)
+def _after(span: RunTimes, seconds: float) -> int:
+    return span.load.start_ns + round(seconds * SECOND)
 
 
 # Reduce
 
 
-def _tiers(source: Source, spans: Sequence[Span], names: Sequence[Names]) -> dict[str, pa.Table]:
+def _tiers(source: Source, spans: Sequence[RunTimes], names: Sequence[Names]) -> dict[str, pa.Table]:
     """The tables of both tiers together."""
     named = {(run, operation, outcome) for run, _, operation, outcome in names}
-    joined = tiers.joined(source.rows, [span.timed for span in spans], sorted(named)).toArrow().to_pylist()
+    joined = tiers.joined(source.rows, spans, sorted(named)).toArrow().to_pylist()
     sums = dict.fromkeys(("clients", "brokers", "both", "never_sent"), 0)
     by_run: dict[str, dict[str, int]] = {}
     for row in joined:
@@ -164,30 +168,29 @@ def _tiers(source: Source, spans: Sequence[Span], names: Sequence[Names]) -> dic
         | {"broker_only": mine["brokers"] - mine["both"], "never_sent": mine["never_sent"]}
         for run, mine in sorted(by_run.items())
     ]
-    columns = results.TABLES["breakdown"].names
+    columns = result_tables.TABLES["breakdown"].names
     parts = [{name: row[name] for name in columns} for row in joined if row["count"]]
     parts.sort(key=lambda row: (row["run"], row["operation"], row["outcome"]))
-    return {"joins": results.table("joins", joins), "breakdown": results.table("breakdown", parts)}
+    return {"joins": result_tables.table("joins", joins), "breakdown": result_tables.table("breakdown", parts)}
 
 
-def _samples(source: Source, spans: Sequence[Span]) -> dict[str, pa.Table]:
+def _samples(source: Source, spans: Sequence[RunTimes]) -> dict[str, pa.Table]:
     if source.samples is None:
-        return {name: results.TABLES[name].empty_table() for name in ("queues", "costs")}
-    timed = [span.timed for span in spans]
-    queues = samples.queues(source.samples.queues, timed).toArrow()
-    costs = samples.costs(source.samples.processes, timed).toArrow()
+        return {name: result_tables.TABLES[name].empty_table() for name in ("queues", "costs")}
+    queues = samples.queues(source.samples.queues, spans).toArrow()
+    costs = samples.costs(source.samples.processes, spans).toArrow()
     return {
-        "queues": queues.cast(results.TABLES["queues"]).sort_by(
+        "queues": queues.cast(result_tables.TABLES["queues"]).sort_by(
             [("run", "ascending"), ("second", "ascending"), ("queue", "ascending")]
         ),
-        "costs": costs.cast(results.TABLES["costs"]).sort_by(
+        "costs": costs.cast(result_tables.TABLES["costs"]).sort_by(
             [("run", "ascending"), ("second", "ascending"), ("process", "ascending")]
         ),
     }
 
 
 def _rejects(rejects: DataFrame) -> tuple[pa.Table, int]:
-    kept = rejects.limit(MOST_REJECTS).toArrow().cast(results.TABLES["rejects"])
+    kept = rejects.limit(MOST_REJECTS).toArrow().cast(result_tables.TABLES["rejects"])
     return kept, rejects.count() if kept.num_rows == MOST_REJECTS else kept.num_rows
 
 
@@ -195,7 +198,7 @@ def _rejects(rejects: DataFrame) -> tuple[pa.Table, int]:
 
 
 def _conclusions(
-    runs: Sequence[Run], spans: Sequence[Span], found: Mapping[str, pa.Table], options: Options
+    runs: Sequence[Run], spans: Sequence[RunTimes], found: Mapping[str, pa.Table], options: Options
 ) -> tuple[dict[str, pa.Table], list[str]]:
     measured = over_runs.measured(runs, found["summary"])
     busy, network = busy_cores(spans, found["costs"]), _network(found["breakdown"])
@@ -213,13 +216,13 @@ def _conclusions(
     return concluded, [*why_no_effects, *why_no_models]
 
 
-def busy_cores(spans: Sequence[Span], costs: pa.Table) -> dict[str, dict[str, float]]:
+def busy_cores(spans: Sequence[RunTimes], costs: pa.Table) -> dict[str, dict[str, float]]:
     """Cores that all brokers, and the database, used on average over the measured window of each run."""
     found: dict[str, dict[str, float]] = {}
     for span in spans:
-        begin, end = ((at - span.timed.load_start) / SECOND for at in (span.timed.start, span.timed.end))
+        begin, end = map(span.since_load_s, (span.measured.start_ns, span.measured.end_ns))
         inside = pc.and_(pc.greater_equal(costs["second"], begin), pc.less(costs["second"], end))
-        mine = costs.filter(pc.and_(pc.equal(costs["run"], span.timed.run), inside))
+        mine = costs.filter(pc.and_(pc.equal(costs["run"], span.run), inside))
         means = mine.group_by("process").aggregate([("cpu_share", "mean")]).to_pylist()
         for row in means:
             part = (
@@ -230,7 +233,7 @@ def busy_cores(spans: Sequence[Span], costs: pa.Table) -> dict[str, dict[str, fl
                 else None
             )
             if part is not None:
-                mine_by_part = found.setdefault(span.timed.run, {})
+                mine_by_part = found.setdefault(span.run, {})
                 mine_by_part[part] = mine_by_part.get(part, 0.0) + row["cpu_share_mean"]
     return found
 
@@ -247,8 +250,10 @@ def _network(breakdown: pa.Table) -> dict[str, float]:
 # Write
 
 
-def _facts(source: Source, spans: Sequence[Span], found: Mapping[str, pa.Table], options: Options) -> dict[str, Any]:
-    by_run = {span.timed.run: span for span in spans}
+def _facts(
+    source: Source, spans: Sequence[RunTimes], found: Mapping[str, pa.Table], options: Options
+) -> dict[str, Any]:
+    by_run = {span.run: span for span in spans}
     return {
         "format": 1,
         "versions": {
@@ -263,12 +268,12 @@ def _facts(source: Source, spans: Sequence[Span], found: Mapping[str, pa.Table],
     }  # fmt: skip
 
 
-def _run_facts(run: Run, span: Span | None) -> dict[str, Any]:
+def _run_facts(run: Run, span: RunTimes | None) -> dict[str, Any]:
     return {
         "run": run.run, "experiment": run.experiment, "label": run.label, "levels": dict(run.levels),
         "repetition": run.repetition, "design": run.design, "state": run.state, "why": run.why, "valid": run.valid,
         "sentences": list(run.sentences), "clients": dict(run.clients), "think_time_s": run.think_time_s,
         "brokers": run.brokers, "settings": dict(run.settings), "folder": run.folder,
-        "load": None if span is None else [span.timed.load_start, span.load_end],
-        "window": None if span is None else [span.timed.start, span.timed.end],
+        "load": None if span is None else [span.load.start_ns, span.load.end_ns],
+        "window": None if span is None else [span.measured.start_ns, span.measured.end_ns],
     }  # fmt: skip

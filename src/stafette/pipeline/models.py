@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline import results
 from stafette.pipeline.over_runs import Measured
+from stafette.report import result_tables
 from stafette.statistics import mean_values, queueing, scalability
 
 MOST_CLIENTS = 20_000
@@ -55,7 +55,7 @@ def models(
             rows += _scalability(experiment, mine, level)
         except InvalidRequest as error:
             sentences.append(f"models of {experiment}: {error.sentence}")
-    return results.table("models", rows), list(dict.fromkeys(sentences))
+    return result_tables.table("models", rows), list(dict.fromkeys(sentences))
 
 
 def _loads(

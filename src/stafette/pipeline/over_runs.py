@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline import results
-from stafette.pipeline.results import ALL, ANSWERED, SUCCESSES
 from stafette.pipeline.sources.base import Run
+from stafette.report import result_tables
+from stafette.runs.outcomes import ALL, ANSWERED, SUCCESSES
 from stafette.statistics import factorial, intervals
 
 METRICS = ("throughput", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "error_share")
@@ -61,7 +61,7 @@ def points(found: Sequence[Measured], level: float) -> pa.Table:
                     | {"repetitions": len(values), "metric": metric}
                     | {"mean": estimate.value, "low": estimate.low, "high": estimate.high}
                 )
-    return results.table("points", rows)
+    return result_tables.table("points", rows)
 
 
 def curves(found: Sequence[Measured], level: float) -> pa.Table:
@@ -82,7 +82,7 @@ def curves(found: Sequence[Measured], level: float) -> pa.Table:
                     | {"mean": estimate.value, "low": estimate.low, "high": estimate.high}
                 )
     rows.sort(key=lambda row: [str(row[name]) for name in ("experiment", "factor", "other_levels", "metric")])
-    return results.table("curves", rows)
+    return result_tables.table("curves", rows)
 
 
 def effects(found: Sequence[Measured], level: float) -> tuple[pa.Table, list[str]]:
@@ -116,7 +116,7 @@ def effects(found: Sequence[Measured], level: float) -> tuple[pa.Table, list[str
             ]
             error_share = {"value": None, "low": None, "high": None, "variation_percent": analysis.error_share}
             rows.append(named | {"effect": "error"} | error_share)
-    return results.table("effects", rows), sentences
+    return result_tables.table("effects", rows), sentences
 
 
 def _namer(found: Sequence[Measured]) -> Callable[[int], str]:

@@ -1,7 +1,6 @@
 """Exact percentiles from counts, in two steps: in which bin the rank lies, and which value of that bin has it.
 
-Percentiles are by nearest rank: of n values in order, the one at place ceil(p·n/1000). A key is whatever is
-ranked together, as a number.
+A key is whatever is ranked together, as a number.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import numpy as np
 
 from stafette.pipeline.counted import Whole
 from stafette.pipeline.transforms.bins import bins_of
+from stafette.runs.percentiles import rank
 
 BINS = 2**18
 """More than there are."""
@@ -37,10 +37,10 @@ def locate(keys: Whole, bins: Whole, counts: Whole, thousandths: Sequence[int]) 
     upto = np.cumsum(amounts)
     before = np.concatenate([[0], upto])[first]
     totals = np.concatenate([before[1:], upto[-1:]]) - before
-    ranks = -(-totals[:, None] * np.asarray(thousandths, dtype=np.int64) // 1000)
-    at = np.searchsorted(upto, before[:, None] + np.maximum(ranks, 1))
+    ranks = rank(totals[:, None], np.asarray(thousandths, dtype=np.int64))
+    at = np.searchsorted(upto, before[:, None] + ranks)
     below = np.concatenate([[0], upto])[at]
-    return Located(found, totals, pairs[at] % BINS, before[:, None] + np.maximum(ranks, 1) - below)
+    return Located(found, totals, pairs[at] % BINS, before[:, None] + ranks - below)
 
 
 class Ranked:

@@ -6,18 +6,19 @@ Two passes over the rows: the counts by bin say where the percentiles lie, the c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from stafette.pipeline import ranks, results
+from stafette.pipeline import ranks
 from stafette.pipeline.counted import Cells, Group, Groups, Number, Values, Whole, key_frame, sums
-from stafette.pipeline.results import PERCENTILES, WINDOW_PERCENTILES
-from stafette.pipeline.sources.base import SECOND
+from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.transforms.bins import bins_of, lower_bounds
-from stafette.pipeline.transforms.counts import Timed
+from stafette.report import result_tables
+from stafette.report.result_tables import PERCENTILES, WINDOW_PERCENTILES
+from stafette.runs.outcomes import ANSWERED, SUCCESSES
+from stafette.runs.window import SECOND
 from stafette.statistics import intervals
 
 BATCHES = (20, 10)
@@ -27,47 +28,12 @@ PER_OCTAVE = 4
 MILLISECOND = 1e6
 
 
-@dataclass(frozen=True)
-class Span:
-    """A run's load, measured window and windows."""
-
-    timed: Timed
-    load_end: int
-    window_ns: int
-
-    @property
-    def windows(self) -> int:
-        """How many windows begin before the load ends."""
-        return max(1, -(-(self.load_end - self.timed.load_start) // self.window_ns))
-
-    def starts(self) -> Whole:
-        """When each window begins, in nanoseconds since the load began."""
-        return np.arange(self.windows, dtype=np.int64) * self.window_ns
-
-    def lengths(self) -> Whole:
-        """How long each is; the last may be cut short."""
-        return np.minimum(self.starts() + self.window_ns, self.load_end - self.timed.load_start) - self.starts()
-
-    def measured(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which windows lie in the measured one as a whole."""
-        begin = self.starts() + self.timed.load_start
-        inside: np.ndarray[Any, np.dtype[np.bool_]] = (begin >= self.timed.start) & (
-            begin + self.lengths() <= self.timed.end
-        )
-        return inside
-
-    @property
-    def seconds(self) -> float:
-        """Of the measured window."""
-        return (self.timed.end - self.timed.start) / SECOND
-
-
 class Reduction:
     """The tables of all runs. First `needed` says what must be counted exactly, then `settle` is given it."""
 
-    def __init__(self, groups: Groups, cells: Cells, spans: Sequence[Span], limits_us: Sequence[int]) -> None:
+    def __init__(self, groups: Groups, cells: Cells, spans: Sequence[RunTimes], limits_us: Sequence[int]) -> None:
         self._groups = groups
-        self._spans = {span.timed.run: span for span in spans}
+        self._spans = {span.run: span for span in spans}
         self._limits = tuple(limits_us)
         self._stride = 1 + max((span.windows for span in spans), default=1)
         windows = np.array([self._spans[group.run].windows for group in groups.listed], dtype=np.int64)
@@ -148,7 +114,7 @@ class Reduction:
             np.array([self._spans[one.run].window_ns for one in self._groups.listed])[group] / SECOND * (kept % stride)
         )
         there = count[kept] > 0
-        return results.columns(
+        return result_tables.columns(
             "windows",
             self._names(group)
             | {
@@ -167,7 +133,7 @@ class Reduction:
         span = self._spans[group.run]
         keys = number * self._stride + np.arange(span.windows, dtype=np.int64)
         lengths = span.lengths() / SECOND
-        if group.outcome in (*results.SUCCESSES, results.ANSWERED):
+        if group.outcome in (*SUCCESSES, ANSWERED):
             return keys, lengths
         something = (count[keys] > 0) | (answers[keys] > 0)
         return keys[something], lengths[something]
@@ -190,9 +156,9 @@ class Reduction:
         for number, group in enumerate(self._groups.listed):
             if not count[number] and not answers[number]:
                 continue
-            row: dict[str, Any] = dict.fromkeys(results.TABLES["summary"].names)
+            row: dict[str, Any] = dict.fromkeys(result_tables.TABLES["summary"].names)
             row |= vars(group) | {"count": int(count[number])}
-            row["throughput_per_s"] = answers[number] / self._spans[group.run].seconds
+            row["throughput_per_s"] = answers[number] / self._spans[group.run].measured.seconds
             row |= {"bytes": int(bytes_[number]), "messages": int(messages[number])}
             if count[number]:
                 row |= _moments(int(count[number]), int(total[number]), float(squares[number]), level)
@@ -200,14 +166,14 @@ class Reduction:
                 row["max_ms"] = longest[number] / MILLISECOND
                 row["batch_low_ms"], row["batch_high_ms"] = batches.get(group, (None, None))
             rows.append(row)
-        return results.table("summary", rows)
+        return result_tables.table("summary", rows)
 
     def _batch_means(self, windows: pa.Table, level: float) -> dict[Group, tuple[float | None, float | None]]:
         """Intervals over the means of the windows that lie in the measured one."""
         found = {}
         for group, rows in by_group(windows).items():
             span = self._spans[group.run]
-            inside = span.measured()
+            inside = span.inside()
             place = np.rint(np.array(rows["second"]) * SECOND / span.window_ns).astype(int)
             means = [mean for mean, at in zip(rows["mean_ms"], place, strict=True) if inside[at] and mean is not None]
             number = next((number for number in BATCHES if len(means) >= number), None)
@@ -228,7 +194,7 @@ class Reduction:
                     below += self._run_values.below(group, edge, limit)
                 named = vars(self._groups.listed[group])
                 rows.append(named | {"limit_ms": limit / 1000, "share": below / total})
-        return results.table("shares", rows)
+        return result_tables.table("shares", rows)
 
     def distribution(self) -> pa.Table:
         """How often which response time, in bins of about equal ratio; of the clients, where there are any."""
@@ -243,7 +209,7 @@ class Reduction:
             counts = sums(bars, amounts, len(edges))
             named = {"run": group.run, "operation": group.operation, "outcome": group.outcome}
             rows += [named | {"bin_ms": edges[bar] / 1000, "count": int(counts[bar])} for bar in np.flatnonzero(counts)]
-        return results.table("distribution", rows)
+        return result_tables.table("distribution", rows)
 
     def _each_inside(self) -> Iterator[tuple[int, Whole, Whole]]:
         """Each group with its bins and how often they occur. Sorted once: there may be millions of cells."""

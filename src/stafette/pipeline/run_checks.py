@@ -9,19 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline import results
 from stafette.pipeline.counted import Group
-from stafette.pipeline.reduction import Span, by_group
-from stafette.pipeline.results import ALL, ANSWERED
+from stafette.pipeline.reduction import by_group
+from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.sources.base import Run
-from stafette.statistics import queueing, stationarity, warm_up
-
-LITTLE_TOLERANCE = 0.1
-"""Clients spend some time outside of requests, and requests cross the window's bounds."""
-TIERS_TOLERANCE = 0.01
-"""Clocks of two machines agree only so far."""
-BUSY_TOLERANCE = 0.05
-"""Samples are not taken on the dot."""
+from stafette.report import result_tables
+from stafette.runs.laws import Flow, Law, littles_law, tiers_add_up, utilisation
+from stafette.runs.outcomes import ALL, ANSWERED
+from stafette.runs.window import SECOND
+from stafette.statistics import stationarity, warm_up
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -35,14 +31,14 @@ def as_client_saw(windows: pa.Table) -> dict[str, tuple[str, Columns]]:
     return found
 
 
-def warm_ups(spans: Sequence[Span], windows: pa.Table) -> pa.Table:
+def warm_ups(spans: Sequence[RunTimes], windows: pa.Table) -> pa.Table:
     """The warm-up that was given beside the one that MSER-5 finds in the means of the windows up to the cool-down."""
     seen = as_client_saw(windows)
     rows = []
     for span in spans:
-        given = (span.timed.start - span.timed.load_start) / 1e9
-        _, columns = seen.get(span.timed.run, ("", {"second": (), "mean_ms": ()}))
-        until = (span.timed.end - span.timed.load_start) / 1e9
+        given = span.since_load_s(span.measured.start_ns)
+        _, columns = seen.get(span.run, ("", {"second": (), "mean_ms": ()}))
+        until = span.since_load_s(span.measured.end_ns)
         kept = [
             (second, mean)
             for second, mean in zip(columns["second"], columns["mean_ms"], strict=True)
@@ -50,26 +46,26 @@ def warm_ups(spans: Sequence[Span], windows: pa.Table) -> pa.Table:
         ]
         found = warm_up.mser5([mean for _, mean in kept])
         second = kept[found.index][0] if found.settled else None
-        rows.append({"run": span.timed.run, "given_s": given, "found_s": second, "sentence": found.reason})
-    return results.table("warm_up", rows)
+        rows.append({"run": span.run, "given_s": given, "found_s": second, "sentence": found.reason})
+    return result_tables.table("warm_up", rows)
 
 
-def stationary(spans: Sequence[Span], windows: pa.Table) -> pa.Table:
+def stationary(spans: Sequence[RunTimes], windows: pa.Table) -> pa.Table:
     """Whether throughput and response time have a trend within the measured window."""
     rows = []
     seen = as_client_saw(windows)
     for span in spans:
-        if span.timed.run not in seen:
+        if span.run not in seen:
             continue
-        _, columns = seen[span.timed.run]
-        inside = span.measured()
-        place = np.rint(np.asarray(columns["second"]) * 1e9 / span.window_ns).astype(int)
+        _, columns = seen[span.run]
+        inside = span.inside()
+        place = np.rint(np.asarray(columns["second"]) * SECOND / span.window_ns).astype(int)
         for metric, column in (("throughput", "throughput_per_s"), ("mean_ms", "mean_ms")):
             values = [
                 value for value, at in zip(columns[column], place, strict=True) if inside[at] and value is not None
             ]
-            rows.append({"run": span.timed.run, "metric": metric} | _trend(values))
-    return results.table("stationarity", rows)
+            rows.append({"run": span.run, "metric": metric} | _trend(values))
+    return result_tables.table("stationarity", rows)
 
 
 def _trend(values: Sequence[float]) -> dict[str, Any]:
@@ -97,73 +93,42 @@ def laws(
         seen = [row for group, row in groups.items() if group.run == run.run and group.tier == "client"]
         if not seen:
             continue
-        rows += _little(run, [row for row in seen if row["operation"] != ALL])
         whole = groups.get(Group(run.run, "client", ALL, ANSWERED))
-        rows += _utilisation(run, whole["throughput_per_s"] if whole else 0.0, busy.get(run.run, {}))
-        rows += _tiers(run, [row for row in breakdown.to_pylist() if row["run"] == run.run and row["count"]])
-    return results.table("laws", [_law(**row) for row in rows])
+        checked = [
+            *_little(run, [row for row in seen if row["operation"] != ALL]),
+            *_utilisation(run, whole["throughput_per_s"] if whole else 0.0, busy.get(run.run, {})),
+            *_tiers([row for row in breakdown.to_pylist() if row["run"] == run.run and row["count"]]),
+        ]
+        rows += [_row(run, law) for law in checked]
+    return result_tables.table("laws", rows)
 
 
-def _little(run: Run, seen: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    clients = sum(run.clients.values())
-    if not clients or run.think_time_s is None:
+def _little(run: Run, seen: Sequence[Mapping[str, Any]]) -> list[Law]:
+    if run.closed_loop is None:
         return []
-    waiting = sum(queueing.population(row["throughput_per_s"], (row["mean_ms"] or 0.0) / 1000) for row in seen)
-    thinking = queueing.population(sum(row["throughput_per_s"] for row in seen), run.think_time_s)
-    found = waiting + thinking
-    ok = abs(found - clients) <= LITTLE_TOLERANCE * clients
-    sentence = f"Little's law {'holds' if ok else 'does not hold'}: X·(R + Z) = {found:,.1f} for {clients:,} clients"
-    if not ok:
-        sentence += "; look for time that clients spend outside of requests, or too short a window"
-    return [
-        {"run": run.run, "law": "little", "expected": float(clients), "found": found, "ok": ok, "sentence": sentence}
-    ]
+    flows = [Flow(row["throughput_per_s"], (row["mean_ms"] or 0.0) / 1000) for row in seen]
+    return [littles_law(flows, run.closed_loop)]
 
 
-def _utilisation(run: Run, throughput: float, busy: Mapping[str, float]) -> list[dict[str, Any]]:
-    rows = []
-    for part, cores in busy.items():
-        most = float(run.brokers or 1) if part == "broker" else None
-        demand = f", {1000 * cores / throughput:.3g} ms of processor time per request" if throughput > 0 else ""
-        ok = most is None or cores <= most * (1 + BUSY_TOLERANCE) * _workers(run)
-        sentence = f"{part}: U = X·S = {cores:.2f} cores{demand}"
-        rows.append(
-            {
-                "run": run.run,
-                "law": f"utilisation of {part}",
-                "expected": None if most is None else most * _workers(run),
-            }
-            | {"found": cores, "ok": ok, "sentence": sentence}
-        )
-    return rows
+def _utilisation(run: Run, per_s: float, busy: Mapping[str, float]) -> list[Law]:
+    workers = float(run.settings.get("system", {}).get("workers", 1))
+    cores = {"broker": (run.brokers or 1) * workers}
+    return [utilisation(part, used, capacity=cores.get(part), per_s=per_s) for part, used in busy.items()]
 
 
-def _workers(run: Run) -> float:
-    return float(run.settings.get("system", {}).get("workers", 1))
-
-
-def _tiers(run: Run, parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _tiers(parts: Sequence[Mapping[str, Any]]) -> list[Law]:
     count = sum(part["count"] for part in parts)
     if not count:
         return []
-    client = sum(part["count"] * part["client_ms"] for part in parts) / count
-    unexplained = sum(part["count"] * part["unexplained_ms"] for part in parts) / count
-    ok = unexplained >= -TIERS_TOLERANCE * client
-    sentence = f"of {client:.3g} ms at the client, {client - unexplained:.3g} are its own and the broker's phases"
-    if not ok:
-        sentence += ", which is more than there were; look at the clocks of the machines"
-    return [
-        {
-            "run": run.run,
-            "law": "tiers add up",
-            "expected": client,
-            "found": client - unexplained,
-            "ok": ok,
-            "sentence": sentence,
-        }
-    ]
+    client, unexplained = (
+        sum(part["count"] * part[name] for part in parts) / count for name in ("client_ms", "unexplained_ms")
+    )
+    return [tiers_add_up(client, unexplained)]
 
 
-def _law(**row: Any) -> dict[str, Any]:
-    known = row["expected"] is not None and row["expected"] > 0
-    return row | {"ratio": row["found"] / row["expected"] if known else None}
+def _row(run: Run, law: Law) -> dict[str, Any]:
+    ratio = law.measured / law.expected if law.expected is not None and law.expected > 0 else None
+    return {
+        "run": run.run, "law": law.name, "expected": law.expected, "found": law.measured, "ratio": ratio, "ok": law.ok,
+        "sentence": law.detail,
+    }  # fmt: skip

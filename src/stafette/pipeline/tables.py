@@ -1,111 +1,18 @@
-"""Results on disk: every table as Parquet and as CSV, the summary as JSON, and what else is known in facts.json.
-
-::
-
-    OUT/tables/NAME/part-0.parquet    OUT/csv/NAME.csv    OUT/summary.json    OUT/facts.json
-
-All of it is written beside its place and then moved there: a reader finds whole results, of this analysis or the last.
-"""
+"""The name that `stafette.report.result_files.load` had before; it works for one more version."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import shutil
-from collections.abc import Mapping
+import warnings
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 
-from stafette.errors import InvalidRequest
-from stafette.pipeline.results import SUMMARY_KEYS, TABLES
-
-FOLDERS = ("tables", "csv")
-SUMMARY, FACTS = "summary.json", "facts.json"
-
-
-def write(out: Path, tables: Mapping[str, pa.Table], facts: Mapping[str, Any]) -> None:
-    """Write all results; those of an earlier analysis are replaced."""
-    unfinished = out / f".unfinished-{os.getpid()}"
-    try:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        for name, schema in TABLES.items():
-            table = tables.get(name, schema.empty_table())
-            (unfinished / "tables" / name).mkdir(parents=True)
-            (unfinished / "csv").mkdir(exist_ok=True)
-            pq.write_table(table, unfinished / "tables" / name / "part-0.parquet")
-            pyarrow.csv.write_csv(table, unfinished / "csv" / f"{name}.csv")
-        (unfinished / SUMMARY).write_text(_json(summary_objects(tables["summary"])), "utf-8")
-        (unfinished / FACTS).write_text(_json(facts), "utf-8")
-        for name in (*FOLDERS, SUMMARY, FACTS):
-            _replace(unfinished / name, out / name)
-    except OSError as error:
-        raise InvalidRequest(
-            f"cannot write the results to {out}: {error.strerror}; choose another folder with --out"
-        ) from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+from stafette.report import result_files
 
 
 def load(out: Path) -> dict[str, pa.Table]:
     """All result tables of an analysis, by name."""
-    if not (out / "tables").is_dir():
-        raise InvalidRequest(f"there are no results in {out}; make them with `stafette analyze`")
-    return {
-        name: pq.read_table(out / "tables" / name, schema=schema)
-        if (out / "tables" / name).is_dir()
-        else schema.empty_table()
-        for name, schema in TABLES.items()
-    }
-
-
-def load_facts(out: Path) -> dict[str, Any]:
-    """The facts of an analysis."""
-    try:
-        facts: dict[str, Any] = json.loads((out / FACTS).read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidRequest(f"there are no results in {out}; make them with `stafette analyze`") from error
-    return facts
-
-
-def summary_objects(summary: pa.Table) -> list[dict[str, Any]]:
-    """The summary as its documented JSON: the interval is that of batch means where there is one, else Student's."""
-    return [
-        {name: _interval(row) if name == "ci95_ms" else row[name] for name in SUMMARY_KEYS}
-        for row in summary.to_pylist()
-    ]
-
-
-def _interval(row: Mapping[str, Any]) -> list[float] | None:
-    for kind in ("batch", "mean"):
-        low, high = row[f"{kind}_low_ms"], row[f"{kind}_high_ms"]
-        if low is not None and high is not None:
-            return [low, high]
-    return None
-
-
-def _replace(new: Path, old: Path) -> None:
-    """Put a file or folder in the place of another."""
-    if old.is_dir():
-        gone = new.with_name(f"{new.name}-before")
-        old.rename(gone)
-    new.rename(old)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    """The same, with null for what JSON has no number for."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return value
+    warnings.warn(
+        "stafette.pipeline.tables.load is now stafette.report.result_files.load", DeprecationWarning, stacklevel=2
+    )
+    return result_files.load(out)

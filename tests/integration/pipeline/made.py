@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from stafette.lab import experiment, records, series
-from stafette.lab.records import RunRecord
-from stafette.lab.summary import Window
-from stafette.lab.tables import DesignKind
-from stafette.lab.verdict import Verdict
+from stafette.lab.experiment import experiment_file
+from stafette.lab.series import series_folder
+from stafette.runs import records
+from stafette.runs.records import DesignKind, RunRecord, Verdict
+from stafette.runs.window import Window
 from stafette.trace import FORMAT, PHASES, SCHEMA
 
 SECOND = 1_000_000_000
@@ -134,7 +134,7 @@ def make_run(
         warm_up=warm_up, duration=max(seconds - warm_up - cool_down, 0.001), cool_down=cool_down, brokers=brokers,
         clients=clients, think_time=think_time_s,
     )  # fmt: skip
-    settings = series.settings(experiment.parse(text, folder=folder))
+    settings = series_folder.settings(experiment_file.parse(text, folder=folder))
     record = RunRecord(
         id=run, experiment=experiment_name, label=label, levels=dict(levels or {}), repetition=repetition, seed=1,
         settings=settings, design=design, state=state, why=None if state == "done" else "it was made so",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stafette.pipeline import tables
+from stafette.report import result_files
 from tests.integration.pipeline.made import make_run, requests
 from tests.integration.pipeline.processes import analyze
 from tests.integration.pipeline.test_mlmq import HEADER
@@ -32,7 +32,7 @@ def test_logs_of_mlmq(spark_connect: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "1 rejected" in done.stdout
     assert str(tmp_path / "out" / "report.html") in done.stdout
-    [reject] = tables.load(tmp_path / "out")["rejects"].to_pylist()
+    [reject] = result_files.load(tmp_path / "out")["rejects"].to_pylist()
     assert (Path(reject["file"]).name, reject["line"]) == ("perf.log", 1001)
     counted = [row for row in json.loads((tmp_path / "out" / "summary.json").read_text()) if row["operation"] != "all"]
     assert [(row["run"], row["tier"], row["outcome"], row["count"]) for row in counted] == [

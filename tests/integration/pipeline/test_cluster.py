@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from stafette.pipeline import job, results, tables
+from stafette.pipeline import job
 from stafette.pipeline.sources import native
+from stafette.report import result_files, result_tables
 from tests.conftest import SHORT_LIVED
 from tests.integration.pipeline.made import make_run, requests
 from tests.integration.pipeline.processes import analyze, conf, server
@@ -36,7 +37,7 @@ def told(out: Path) -> dict[str, list[dict[str, Any]]]:
         name: sorted(
             (_rounded(row) for row in table.to_pylist()), key=lambda row: [str(value) for value in row.values()]
         )
-        for name, table in tables.load(out).items()
+        for name, table in result_files.load(out).items()
     }
 
 
@@ -64,8 +65,8 @@ def here(spark: SparkSession, runs: Path, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_the_summary_has_the_documented_keys(here: dict[str, Any]) -> None:
-    assert here["summary"][0].keys() >= set(results.SUMMARY_KEYS) - {"ci95_ms"}
-    assert results.SUMMARY_KEYS == (
+    assert here["summary"][0].keys() >= set(result_tables.SUMMARY_KEYS) - {"ci95_ms"}
+    assert result_tables.SUMMARY_KEYS == (
         "run", "tier", "operation", "outcome", "count", "mean_ms", "stddev_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms",
         "throughput_per_s", "ci95_ms",
     )  # fmt: skip

@@ -12,10 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline import job, results, tables
+from stafette.pipeline import job
 from stafette.pipeline.job import Analysis
 from stafette.pipeline.options import Options
 from stafette.pipeline.sources import native
+from stafette.report import result_files, result_tables
 from tests.integration.pipeline import made
 
 LENGTH_MS = {"low": 2.0, "high": 6.0}
@@ -68,11 +69,11 @@ def test_a_single_run(single: Analysis) -> None:
 
 def test_what_is_written_is_what_was_found(single: Analysis) -> None:
     assert single.out is not None
-    loaded = tables.load(single.out)
-    assert loaded.keys() == results.TABLES.keys() == single.tables.keys()
+    loaded = result_files.load(single.out)
+    assert loaded.keys() == result_tables.TABLES.keys() == single.tables.keys()
     for name, table in single.tables.items():
         assert loaded[name].equals(table), name
-        assert loaded[name].schema.equals(results.TABLES[name]), name
+        assert loaded[name].schema.equals(result_tables.TABLES[name]), name
         assert (single.out / "csv" / f"{name}.csv").is_file()
     objects = json.loads((single.out / "summary.json").read_text())
     assert len(objects) == single.tables["summary"].num_rows
@@ -82,17 +83,17 @@ def test_what_is_written_is_what_was_found(single: Analysis) -> None:
             "max_ms", "throughput_per_s", "ci95_ms",
         )  # fmt: skip
         assert one["ci95_ms"] is None or len(one["ci95_ms"]) == 2
-    facts = tables.load_facts(single.out)
+    facts = result_files.load_facts(single.out)
     assert facts["rows"] == sum(row["client_rows"] + row["broker_rows"] for row in single.tables["joins"].to_pylist())
     assert facts["seconds"].keys() == {"read", "count", "join", "samples", "model"}
     assert not list(single.out.glob(".unfinished*"))
 
 
 def test_results_of_an_earlier_analysis_are_replaced(single: Analysis, tmp_path: Path) -> None:
-    tables.write(tmp_path, single.tables, single.facts)
-    fewer = dict(single.tables) | {"windows": results.TABLES["windows"].empty_table()}
-    tables.write(tmp_path, fewer, single.facts)
-    assert tables.load(tmp_path)["windows"].num_rows == 0
+    result_files.write(tmp_path, single.tables, single.facts)
+    fewer = dict(single.tables) | {"windows": result_tables.TABLES["windows"].empty_table()}
+    result_files.write(tmp_path, fewer, single.facts)
+    assert result_files.load(tmp_path)["windows"].num_rows == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["csv", "facts.json", "summary.json", "tables"]
 
 

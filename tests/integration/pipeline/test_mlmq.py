@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from stafette.errors import InvalidRequest
 from stafette.pipeline.schema import REJECTS, ROWS
 from stafette.pipeline.sources import mlmq
-from stafette.pipeline.sources.base import Span
+from stafette.runs.window import Window
 from tests.integration.pipeline.looks import rejects, rows, runs_python
 
 HEADER = "BrokerConfiguration Scenario[SimpleShutdownBroker] Port[8099] WorkerThreadCount[4]"
@@ -96,7 +96,7 @@ def test_both_formats_in_nested_folders_become_rows(spark: SparkSession, tmp_pat
     assert source.rejects.collect() == []
     (known,) = source.runs
     assert (known.run, known.clients, known.brokers) == (run.name, {"clients": 2}, 2)
-    assert (known.load, known.folder) == (Span(old - 14 * MILLISECOND, new + 1), str(run))
+    assert (known.load, known.folder) == (Window(old - 14 * MILLISECOND, new + 1), str(run))
     assert (known.window, known.valid, known.think_time_s) == (known.load, None, None)
     assert source.rows.schema.simpleString() == ROWS.simpleString()
 

@@ -13,10 +13,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from stafette.errors import InternalError, InvalidRequest
-from stafette.lab.records import State
 from stafette.pipeline.schema import REJECTS, ROWS, check
 from stafette.pipeline.sources import native
-from stafette.pipeline.sources.base import Source, Span
+from stafette.pipeline.sources.base import Source
+from stafette.runs.records import State
+from stafette.runs.window import Window
 from tests.integration.pipeline import made
 from tests.integration.pipeline.looks import rejects, runs_python
 from tests.integration.pipeline.made import BEGIN, make_run, requests
@@ -78,8 +79,8 @@ def test_a_run_tells_what_its_record_says(spark: SparkSession, tmp_path: Path) -
     assert (run.design, run.state, run.valid, run.sentences) == ("2k", "done", False, ("a check does not hold",))
     assert (run.clients, run.think_time_s, run.brokers) == ({"alice": 7}, 0.25, 3)
     assert (run.load, run.window) == (
-        Span(BEGIN, end),
-        Span(BEGIN + 10 * made.MILLISECOND, end - 20 * made.MILLISECOND),
+        Window(BEGIN, end),
+        Window(BEGIN + 10 * made.MILLISECOND, end - 20 * made.MILLISECOND),
     )
     assert run.settings["system"]["connections"] == 4
     assert run.folder == str(tmp_path / "r")
@@ -197,9 +198,9 @@ def test_what_cannot_be_read_at_all_is_said_in_a_sentence(spark: SparkSession, t
     with pytest.raises(InvalidRequest, match=r"^cannot read .*nowhere: Path does not exist"):
         native.read(spark, [tmp_path / "nowhere"])
     for text, why in (
-        ("", "it is empty|Expecting value"),
-        ("[]", "list indices"),
-        ('{"format": 1}', "has no settings"),
+        ("", "it is empty|truncated"),
+        ("[]", "Expected `object`, got `array`"),
+        ('{"format": 1}', "missing required field `id`"),
     ):
         (tmp_path / "run.json").write_text(text)
         with pytest.raises(InvalidRequest, match=rf"run\.json is not a record of a run: .*({why})"):

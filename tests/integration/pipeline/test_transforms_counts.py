@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from stafette.pipeline import counting
-from stafette.pipeline.reduction import Span
-from stafette.pipeline.results import PERCENTILES, WINDOW_PERCENTILES
+from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.schema import ROWS
 from stafette.pipeline.transforms import counts
-from stafette.pipeline.transforms.counts import Timed
+from stafette.report.result_tables import PERCENTILES, WINDOW_PERCENTILES
+from stafette.runs.window import Window
 from tests.integration.pipeline import made
 
 SECOND = made.SECOND
@@ -25,9 +25,14 @@ SEVERAL = [f"made-0001/00{number}-x" for number in (1, 2)]
 LIMITS_US = [1, 777, 1000, 1500, 2001, 5000, 123_456]
 
 
-def spans(window_ns: int = SECOND, load_s: float = 7.3) -> list[Span]:
+def spans(window_ns: int = SECOND, load_s: float = 7.3) -> list[RunTimes]:
     return [
-        Span(Timed(run, begin, begin + 1_234_567_890, begin + 6 * SECOND + 5), begin + int(load_s * SECOND), window_ns)
+        RunTimes(
+            run,
+            Window(begin, begin + int(load_s * SECOND)),
+            Window(begin + 1_234_567_890, begin + 6 * SECOND + 5),
+            window_ns,
+        )
         for number, run in enumerate(SEVERAL)
         for begin in [BEGIN + number * 3_333_333_333]
     ]
@@ -89,17 +94,19 @@ def nearest_rank(values: NDArray[np.int64], thousandths: int) -> float:
 
 
 def test_summary_is_what_numpy_says(found: counting.Tables, columns: dict[str, NDArray[Any]]) -> None:
-    times = {span.timed.run: span.timed for span in spans()}
+    times = {span.run: span.measured for span in spans()}
     listed = found.summary.to_pylist()
     assert {(row["operation"], row["outcome"]) for row in listed} >= {("send", "Overloaded"), ("all", "answered")}
     assert len(listed) == len({tuple(row[name] for name in counts.NAMES) for row in listed})
     for row in listed:
         time, mine = times[row["run"]], chosen(columns, row)
-        begun = mine & (columns["intended_ns"] >= time.start) & (columns["intended_ns"] < time.end)
-        ended = mine & (columns["end_ns"] >= time.start) & (columns["end_ns"] < time.end)
+        begun = mine & (columns["intended_ns"] >= time.start_ns) & (columns["intended_ns"] < time.end_ns)
+        ended = mine & (columns["end_ns"] >= time.start_ns) & (columns["end_ns"] < time.end_ns)
         values = responses(columns)[begun]
         assert row["count"] == len(values) > 1
-        assert row["throughput_per_s"] == pytest.approx(ended.sum() / ((time.end - time.start) / SECOND), rel=1e-12)
+        assert row["throughput_per_s"] == pytest.approx(
+            ended.sum() / ((time.end_ns - time.start_ns) / SECOND), rel=1e-12
+        )
         assert row["mean_ms"] == pytest.approx(values.mean() / 1e6, rel=1e-9)
         assert row["stddev_ms"] == pytest.approx(values.std(ddof=1) / 1e6, rel=1e-9)
         assert row["max_ms"] == values.max() / 1e6
@@ -114,12 +121,12 @@ def test_every_row_is_counted(rows: DataFrame, found: counting.Tables, table: pa
 
 
 def test_shares_are_what_numpy_says(found: counting.Tables, columns: dict[str, NDArray[Any]]) -> None:
-    times = {span.timed.run: span.timed for span in spans()}
+    times = {span.run: span.measured for span in spans()}
     listed = found.shares.to_pylist()
     assert len(listed) == len(LIMITS_US) * found.summary.num_rows
     for row in listed:
         time, mine = times[row["run"]], chosen(columns, row)
-        begun = mine & (columns["intended_ns"] >= time.start) & (columns["intended_ns"] < time.end)
+        begun = mine & (columns["intended_ns"] >= time.start_ns) & (columns["intended_ns"] < time.end_ns)
         assert row["share"] == (responses(columns)[begun] < row["limit_ms"] * 1e6).mean(), row
 
 
@@ -127,16 +134,16 @@ def test_shares_are_what_numpy_says(found: counting.Tables, columns: dict[str, N
 def test_windows_are_what_numpy_says(rows: DataFrame, columns: dict[str, NDArray[Any]], window_ns: int) -> None:
     cut = spans(window_ns)
     listed = counting.count(rows, cut, LIMITS_US, 0.95).windows.to_pylist()
-    by_run = {span.timed.run: span for span in cut}
+    by_run = {span.run: span for span in cut}
     whole = [row for row in listed if row["operation"] == "all" and row["tier"] == "client"]
     assert len(whole) == 2 * -(-7_300_000_000 // window_ns)
     assert sum(row["count"] for row in listed if row["tier"] == "client" and row["operation"] != "all") == sum(
-        ((columns["run"] == run) & (columns["tier"] == "client") & (columns["intended_ns"] >= span.timed.load_start)
-         & (columns["intended_ns"] < span.timed.load_start + len(span.starts()) * window_ns)).sum()
+        ((columns["run"] == run) & (columns["tier"] == "client") & (columns["intended_ns"] >= span.load.start_ns)
+         & (columns["intended_ns"] < span.load.start_ns + len(span.starts()) * window_ns)).sum()
         for run, span in by_run.items()
     )  # fmt: skip
     for row in listed:
-        load = by_run[row["run"]].timed.load_start
+        load = by_run[row["run"]].load.start_ns
         start = load + round(row["second"] * SECOND)
         mine = chosen(columns, row)
         values = responses(columns)[
@@ -158,11 +165,11 @@ def test_windows_are_what_numpy_says(rows: DataFrame, columns: dict[str, NDArray
 def test_the_distribution_holds_every_response(found: counting.Tables, columns: dict[str, NDArray[Any]]) -> None:
     listed = found.distribution.to_pylist()
     bounds = sorted({row["bin_ms"] for row in listed})
-    times = {span.timed.run: span.timed for span in spans()}
+    times = {span.run: span.measured for span in spans()}
     for run in SEVERAL:
         mine = [row for row in listed if row["run"] == run and row["operation"] == "all"]
         group = {"run": run, "operation": "all", "outcome": "answered"}
-        inside = (columns["intended_ns"] >= times[run].start) & (columns["intended_ns"] < times[run].end)
+        inside = (columns["intended_ns"] >= times[run].start_ns) & (columns["intended_ns"] < times[run].end_ns)
         values = responses(columns)[chosen(columns, group) & inside]
         for row in mine:
             below = [bound for bound in bounds if bound > row["bin_ms"]]
@@ -194,7 +201,7 @@ def test_names_that_are_known_need_not_be_right(rows: DataFrame, found: counting
 
 
 def test_no_python_runs_per_row(spark: SparkSession, rows: DataFrame) -> None:
-    timed = [span.timed for span in spans()]
+    timed = spans()
     asked = spark.createDataFrame([(1, 1, 1)], "code long, window long, bin long")
     for frame in (
         counts.coarse(rows, timed, SECOND),

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.schema import ROWS
 from stafette.pipeline.transforms import samples, tiers
-from stafette.pipeline.transforms.counts import Timed
+from stafette.runs.window import Window
 from stafette.trace import PHASES
 from tests.integration.pipeline import made
 from tests.integration.pipeline.test_transforms_counts import assert_no_python
@@ -39,9 +40,10 @@ def rows(spark: SparkSession, table: pa.Table, tmp_path_factory: pytest.TempPath
     return spark.read.schema(ROWS).option("pathGlobFilter", "*.parquet").parquet(str(folder))
 
 
-def timed() -> list[Timed]:
-    window = made.BEGIN + made.SECOND // 10, made.BEGIN + made.SECOND // 2
-    return [Timed(f"made-0001/{number}", made.BEGIN, *window) for number in (1, 2)]
+def timed() -> list[RunTimes]:
+    load = Window(made.BEGIN, made.BEGIN + made.SECOND)
+    measured = Window(made.BEGIN + made.SECOND // 10, made.BEGIN + made.SECOND // 2)
+    return [RunTimes(f"made-0001/{number}", load, measured) for number in (1, 2)]
 
 
 def names(table: pa.Table) -> list[tuple[str, str, str]]:
@@ -71,7 +73,7 @@ def test_tiers_are_joined_and_the_rest_is_left_over(rows: DataFrame, table: pa.T
             seen.add(key)
             mine["brokers"] += 1
             mine["both"] += 1
-            if timed()[0].start <= row["intended_ns"] < timed()[0].end:
+            if timed()[0].measured.start_ns <= row["intended_ns"] < timed()[0].measured.end_ns:
                 mine["pairs"].append((row, brokers[key]))
     for key in brokers.keys() - seen:
         group(brokers[key])["brokers"] += 1
@@ -120,7 +122,8 @@ def test_a_small_join_is_hashed_and_looks_at_each_tier_once(rows: DataFrame, tab
 
 def test_samples_count_from_the_load(spark: SparkSession, tmp_path: Path) -> None:
     made.write_samples(tmp_path, made.BEGIN, made.BEGIN + 5 * made.SECOND)
-    run = Timed("made-0001/1", made.BEGIN - made.SECOND, made.BEGIN, made.BEGIN + made.SECOND)
+    load = Window(made.BEGIN - made.SECOND, made.BEGIN + made.SECOND)
+    run = RunTimes("made-0001/1", load, Window(made.BEGIN, made.BEGIN + made.SECOND))
     queues, processes = (
         spark.read.parquet(str(tmp_path / f"{name}.parquet")).selectExpr("'made-0001/1' AS run", "*")
         for name in ("queues", "processes")

@@ -8,20 +8,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-SECOND = 1_000_000_000
-
-
-@dataclass(frozen=True)
-class Span:
-    """A stretch of time, in nanoseconds since the epoch; its end is not in it."""
-
-    start_ns: int
-    end_ns: int
-
-    @property
-    def seconds(self) -> float:
-        """How long it is."""
-        return (self.end_ns - self.start_ns) / SECOND
+from stafette.runs.closed_loop import ClosedLoop
+from stafette.runs.window import Window
 
 
 @dataclass(frozen=True)
@@ -39,8 +27,8 @@ class Run:
     state: str = "done"
     why: str | None = None
     """Why it failed or was interrupted."""
-    load: Span | None = None
-    window: Span | None = None
+    load: Window | None = None
+    window: Window | None = None
     """What was measured of the load; None: nobody said."""
     valid: bool | None = None
     """The laboratory's verdict; None: there was none."""
@@ -49,6 +37,8 @@ class Run:
     """How many there were, by group."""
     think_time_s: float | None = None
     """Mean over all clients; None: unknown, or an open loop."""
+    closed_loop: ClosedLoop | None = None
+    """What Little's law needs; None: it cannot be checked."""
     brokers: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""

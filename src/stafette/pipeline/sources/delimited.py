@@ -22,10 +22,10 @@ from stafette.pipeline.sources import files, lines, mapping
 from stafette.pipeline.sources.base import Source
 from stafette.pipeline.sources.made_up import runs_of
 from stafette.pipeline.sources.mapping import Mapping
+from stafette.runs.outcomes import TIERS
 from stafette.trace import PHASES
 
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-TIERS = ("client", "broker")
 _MOMENTS = ("start", "end", "intended")
 _COUNTS = ("request", "bytes", "messages")
 _NEEDED = ("start", "end", "duration")

@@ -20,8 +20,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from stafette.errors import InvalidRequest
 from stafette.pipeline.schema import REJECTS, small
+from stafette.runs.layout import ANALYSIS
 
-OUTPUT = "analysis"
 """Where results go in a folder that was given; they are not read again."""
 SPARK_ERRORS = (PySparkException, Py4JError)
 _LOCAL = re.compile("^file:/+")
@@ -108,7 +108,7 @@ def roots(folders: Sequence[str | Path]) -> dict[str, str]:
 
 def text_below(spark: SparkSession, folders: Sequence[str], pattern: str = "*") -> list[str]:
     """All files below the folders that are not results of ours."""
-    ours = tuple(f"{folder}/{OUTPUT}/" for folder in folders)
+    ours = tuple(f"{folder}/{ANALYSIS}/" for folder in folders)
     return [path for path in below(spark, folders, pattern) if not path.startswith(ours)]
 
 

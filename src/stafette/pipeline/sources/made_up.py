@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from stafette.pipeline.sources.base import Run, Span
+from stafette.pipeline.sources.base import Run
+from stafette.runs.window import Window
 
 
 def runs_of(rows: DataFrame, *, client: str, folders: Mapping[str, str] | None = None) -> list[Run]:
@@ -29,8 +30,8 @@ def runs_of(rows: DataFrame, *, client: str, folders: Mapping[str, str] | None =
         Run(
             run=row["run"],
             experiment=row["run"],
-            load=Span(row["start_ns"], row["end_ns"] + 1),  # so that the last answer is in it
-            window=Span(row["start_ns"], row["end_ns"] + 1),
+            load=Window(row["start_ns"], row["end_ns"] + 1),  # so that the last answer is in it
+            window=Window(row["start_ns"], row["end_ns"] + 1),
             clients={"clients": row["clients"]} if row["clients"] else {},
             brokers=row["brokers"] or None,
             folder=(folders or {}).get(row["run"], ""),

@@ -22,20 +22,19 @@ from stafette.pipeline.schema import REJECTED_TEXT, REJECTS, ROWS, check, small
 from stafette.pipeline.sources import files, record, samples
 from stafette.pipeline.sources.base import Run, Source
 from stafette.pipeline.transforms.counts import NAMES, Names
+from stafette.runs.layout import RUN_FILE, TRACES
+from stafette.runs.outcomes import TIERS
 from stafette.trace import PHASES
-
-TIERS = ("client", "broker")
-RECORD, TRACES = "run.json", "traces"
 
 
 def read(spark: SparkSession, folders: Sequence[str | Path], *, unfinished: bool = False) -> Source:
     """Read all runs below the folders. Runs that are not done are listed; their rows only if asked for."""
     addresses = list(dict.fromkeys(map(files.address, folders)))
-    found = files.below(spark, addresses, "{run.json,*.parquet}")
-    runs, bad_records = _records(spark, [path for path in found if _name(path) == RECORD])
+    found = files.below(spark, addresses, f"{{{RUN_FILE},*.parquet}}")
+    runs, bad_records = _records(spark, [path for path in found if _name(path) == RUN_FILE])
     if not runs:
         told = "; ".join(f"{bad.file} {bad.reason}" for bad in bad_records)
-        raise InvalidRequest(told or f"there is no {RECORD} in {', '.join(addresses)} or below; give folders of runs")
+        raise InvalidRequest(told or f"there is no {RUN_FILE} in {', '.join(addresses)} or below; give folders of runs")
     runs = _newest(runs)
     wanted = {run.folder: run.run for run in runs if unfinished or run.state == record.DONE}
     traces = _traces(spark, [path for path in found if _run_folder(path) in wanted], wanted)

@@ -19,12 +19,12 @@ Window 0 begins when the load does; what begins earlier has window -1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
+from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.schema import check, small
 from stafette.pipeline.transforms.bins import bin_of
 
@@ -51,17 +51,7 @@ EXACT = StructType(_longs("code", "spot", "count"))
 CODES = StructType([*_longs("code"), *(StructField(name, StringType()) for name in NAMES)])
 
 
-@dataclass(frozen=True)
-class Timed:
-    """A run's load and measured window in nanoseconds since the epoch, ends not included."""
-
-    run: str
-    load_start: int
-    start: int
-    end: int
-
-
-def coarse(rows: DataFrame, runs: Sequence[Timed], window_ns: int) -> DataFrame:
+def coarse(rows: DataFrame, runs: Sequence[RunTimes], window_ns: int) -> DataFrame:
     """Counts, sums and sums of squares by group, window and bin."""
     keyed = _keyed(rows, runs, window_ns)
     place = _packed(
@@ -83,7 +73,7 @@ def coarse(rows: DataFrame, runs: Sequence[Timed], window_ns: int) -> DataFrame:
 
 
 def exact(
-    rows: DataFrame, runs: Sequence[Timed], window_ns: int, *, of_windows: DataFrame, of_runs: DataFrame
+    rows: DataFrame, runs: Sequence[RunTimes], window_ns: int, *, of_windows: DataFrame, of_runs: DataFrame
 ) -> DataFrame:
     """Counts by the microsecond in the bins that are asked for: of single windows, and of whole runs.
 
@@ -141,7 +131,7 @@ def response() -> Column:
     return F.col("end_ns") - F.when(F.col("tier") == "client", F.col("intended_ns")).otherwise(F.col("start_ns"))
 
 
-def _keyed(rows: DataFrame, runs: Sequence[Timed], window_ns: int) -> DataFrame:
+def _keyed(rows: DataFrame, runs: Sequence[RunTimes], window_ns: int) -> DataFrame:
     """The parts of a key, of each row that belongs to one of the runs."""
     placed = rows.select(
         code().alias("code"), run_code().alias("run_code"), response().alias("response_ns"), "intended_ns",
@@ -162,8 +152,8 @@ def _keyed(rows: DataFrame, runs: Sequence[Timed], window_ns: int) -> DataFrame:
     )
 
 
-def _times(spark: SparkSession, runs: Sequence[Timed]) -> DataFrame:
-    known = [(run.run, run.load_start, run.start, run.end) for run in runs]
+def _times(spark: SparkSession, runs: Sequence[RunTimes]) -> DataFrame:
+    known = [(run.run, run.load.start_ns, run.measured.start_ns, run.measured.end_ns) for run in runs]
     told = small(spark, known, "run string, load_start long, measured_start long, measured_end long")
     return told.select(run_code().alias("run_code"), "load_start", "measured_start", "measured_end")
 

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
+from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.schema import check, small
-from stafette.pipeline.transforms.counts import Timed
 
 _SECOND = [StructField("run", StringType()), StructField("second", DoubleType())]
 QUEUES = StructType([*_SECOND, StructField("queue", StringType()), StructField("messages", LongType())])
@@ -19,12 +19,12 @@ COSTS = StructType(
 )  # fmt: skip
 
 
-def queues(samples: DataFrame, runs: Sequence[Timed]) -> DataFrame:
+def queues(samples: DataFrame, runs: Sequence[RunTimes]) -> DataFrame:
     """How long each queue was."""
     return check(_since_load(samples, runs), QUEUES)
 
 
-def costs(samples: DataFrame, runs: Sequence[Timed]) -> DataFrame:
+def costs(samples: DataFrame, runs: Sequence[RunTimes]) -> DataFrame:
     """Processor time per time since the sample before, and memory, of each process that was sampled twice or more."""
     order = Window.partitionBy("run", "host", "process", "pid").orderBy("at_ns")
     spent = F.col("cpu_seconds") - F.lag("cpu_seconds").over(order)
@@ -33,7 +33,7 @@ def costs(samples: DataFrame, runs: Sequence[Timed]) -> DataFrame:
     return check(shares.where(F.col("cpu_share").isNotNull()), COSTS)
 
 
-def _since_load(samples: DataFrame, runs: Sequence[Timed]) -> DataFrame:
+def _since_load(samples: DataFrame, runs: Sequence[RunTimes]) -> DataFrame:
     spark: SparkSession = samples.sparkSession
-    starts = small(spark, [(run.run, run.load_start) for run in runs], "run string, load_start long")
+    starts = small(spark, [(run.run, run.load.start_ns) for run in runs], "run string, load_start long")
     return samples.join(F.broadcast(starts), "run").withColumn("second", (F.col("at_ns") - F.col("load_start")) / 1e9)

@@ -14,9 +14,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from stafette import trace
-from stafette.pipeline.results import PHASES
+from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.schema import check, small
-from stafette.pipeline.transforms.counts import Timed, run_code
+from stafette.pipeline.transforms.counts import run_code
+from stafette.report.result_tables import PHASES
 
 OWN = ("queue_ns", "encode_ns", "read_ns")
 """The client's own phases."""
@@ -31,7 +32,7 @@ JOINED = StructType(
 )
 
 
-def joined(rows: DataFrame, runs: Sequence[Timed], names: Sequence[tuple[str, str, str]]) -> DataFrame:
+def joined(rows: DataFrame, runs: Sequence[RunTimes], names: Sequence[tuple[str, str, str]]) -> DataFrame:
     """Requests of each run by the operation and outcome that the client saw, or the broker when no client did.
 
     `names` are all runs, operations and outcomes that occur together. `clients`, `brokers` and `both` count all
@@ -39,7 +40,7 @@ def joined(rows: DataFrame, runs: Sequence[Timed], names: Sequence[tuple[str, st
     the measured window. Duplicates count as often as they match.
     """
     spark = rows.sparkSession
-    known = [(run.run, run.start, run.end) for run in runs]
+    known = [(run.run, run.measured.start_ns, run.measured.end_ns) for run in runs]
     told = small(spark, known, "run string, from_ns long, to_ns long")
     times = F.broadcast(told.select(run_code().alias("run_code"), "from_ns", "to_ns"))
     measured = (F.col("intended_ns") >= F.col("from_ns")) & (F.col("intended_ns") < F.col("to_ns"))

@@ -1,4 +1,4 @@
-"""The usual analysis of a folder of runs, from its traces to its report, with nothing to choose."""
+"""The default analysis of a folder of runs, from its traces to its report, with nothing to choose."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from pathlib import Path
 
 from stafette.errors import InvalidRequest, StafetteError
 from stafette.pipeline import java
-
-FOLDER = "analysis"
-"""Where results lie, in the folder of the runs."""
-REPORT = "report.html"
+from stafette.runs.layout import ANALYSIS
 
 
 def why_not() -> str | None:
@@ -33,13 +30,13 @@ def report(folder: Path, say: Callable[[str], None]) -> Path:
     if (reason := why_not()) is not None:
         raise InvalidRequest(reason)
     from stafette.pipeline import job, session  # they bring Spark
-    from stafette.pipeline import report as page  # and this one Plotly
     from stafette.pipeline.sources import native
+    from stafette.report import page  # and this one Plotly
 
     say("Spark starts")
     spark = session.start()
     try:
-        place = folder / FOLDER
+        place = folder / ANALYSIS
         job.analyze(spark, lambda spark: native.read(spark, [folder]), out=place, progress=say)
     finally:
         spark.stop()

@@ -16,7 +16,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from stafette.pipeline.figures.rows import ALL, PLAIN_OUTCOMES
+from stafette.report.figures.table_rows import PLAIN_OUTCOMES
+from stafette.runs.outcomes import ALL
 
 INK, MUTED, GRID, PAPER = "#1b2530", "#56626f", "#e2e6ea", "#ffffff"
 BLUE, VERMILION, GREEN, PURPLE = "#0067a5", "#c8500a", "#007a5a", "#8c4a97"

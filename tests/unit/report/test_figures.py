@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stafette.pipeline import figures
-from stafette.pipeline.figures import style
-from stafette.pipeline.figures.rows import RunFacts, Stages, run_facts, select
-from tests.unit.pipeline import sample_tables as sample
+from stafette.report import figures
+from stafette.report.figures import style
+from stafette.report.figures.table_rows import RunFacts, Stages, run_facts, select
+from tests.unit.report import sample_tables as sample
 
 RUN = "ftab-1-0001/001-single-r1"
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stafette.pipeline.figures.rows import Row
-from stafette.pipeline.figures.style import number
+from stafette.report.figures.style import number
+from stafette.report.figures.table_rows import Row
 
 MAX_ROWS = 120
 """A page is for reading; all rows are in the CSV beside it."""

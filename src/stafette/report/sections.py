@@ -15,10 +15,11 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from stafette.pipeline import figures
-from stafette.pipeline.figures.design import METRICS
-from stafette.pipeline.figures.over_time import MAX_POINTS
-from stafette.pipeline.figures.rows import (
+from stafette.report import captions, figures
+from stafette.report.figures.design import METRICS
+from stafette.report.figures.over_time import MAX_POINTS
+from stafette.report.figures.style import number
+from stafette.report.figures.table_rows import (
     Row,
     RunFacts,
     Tables,
@@ -29,9 +30,7 @@ from stafette.pipeline.figures.rows import (
     series_name,
     tier_of,
 )
-from stafette.pipeline.figures.style import number
-from stafette.pipeline.report import captions
-from stafette.pipeline.report.grids import MAX_ROWS, Cell, Grid, grid, made
+from stafette.report.grids import MAX_ROWS, Cell, Grid, grid, made
 
 MAX_RUNS = 30
 """So many runs are drawn one by one, which keeps the file below 8 MB."""

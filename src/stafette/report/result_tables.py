@@ -85,10 +85,6 @@ SUMMARY_KEYS = (
 )  # fmt: skip
 """Of each object in summary.json."""
 
-ALL, ANSWERED = "all", "answered"
-"""What stands for the operation and the outcome in rows over everything that was answered."""
-SUCCESSES = ("ok", "empty")
-
 
 def table(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     """A result table out of its rows, which must have exactly its columns."""

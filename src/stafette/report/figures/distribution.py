@@ -8,8 +8,9 @@ import math
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from stafette.pipeline.figures.rows import ALL, Row, Tables, by_series, select, series_name, tier_of
-from stafette.pipeline.figures.style import MUTED, Look, finish, log_ticks, look, number, plain, short, start
+from stafette.report.figures.style import MUTED, Look, finish, log_ticks, look, number, plain, short, start
+from stafette.report.figures.table_rows import Row, Tables, by_series, select, series_name, tier_of
+from stafette.runs.outcomes import ALL
 
 MAX_SERIES = 6
 GUIDES = (50, 95, 99)

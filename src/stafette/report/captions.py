@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from stafette.pipeline.figures.breakdown import part
-from stafette.pipeline.figures.design import ERROR_NAMES, METRICS, MODELS, spans_zero
-from stafette.pipeline.figures.rows import ALL, Row, Stages, Tables, by_series, distinct, select, series_name, tier_of
-from stafette.pipeline.figures.style import PHASES, number
+from stafette.report.figures.breakdown import part
+from stafette.report.figures.design import ERROR_NAMES, METRICS, MODELS, spans_zero
+from stafette.report.figures.style import PHASES, number
+from stafette.report.figures.table_rows import Row, Stages, Tables, by_series, distinct, select, series_name, tier_of
+from stafette.runs.outcomes import ALL
 
 Thing = TypeVar("Thing")
 

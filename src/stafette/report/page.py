@@ -17,12 +17,11 @@ import jinja2
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from stafette.pipeline import figures, tables
-from stafette.pipeline.figures.rows import Tables
-from stafette.pipeline.report import method
-from stafette.pipeline.report.sections import Drawing, Section, drawn_runs, sections
-from stafette.pipeline.report.verdict import key_figures, rejected, verdict
-from stafette.pipeline.usual import REPORT
+from stafette.report import figures, method, result_files
+from stafette.report.figures.table_rows import Tables
+from stafette.report.headline import headline, key_figures, rejected
+from stafette.report.sections import Drawing, drawn_runs, sections
+from stafette.runs.layout import REPORT_FILE, RUN_FILE
 
 FROM_RUN = (
     "seed", "machines", "thresholds", "checks", "database", "stafette", "revision", "python", "settings", "started_at",
@@ -32,8 +31,8 @@ FROM_RUN = (
 
 def write(out: Path) -> Path:
     """Write the report of an analysis into its folder."""
-    report = out / REPORT
-    unfinished = report.with_name(f"{REPORT}.tmp")
+    report = out / REPORT_FILE
+    unfinished = report.with_name(f"{REPORT_FILE}.tmp")
     unfinished.write_text(render(*load(out)), encoding="utf-8")
     unfinished.rename(report)
     return report
@@ -41,9 +40,9 @@ def write(out: Path) -> Path:
 
 def load(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """All that a report is made from: the result tables, and the facts with what the runs' own records say besides."""
-    facts = tables.load_facts(out)
+    facts = result_files.load_facts(out)
     facts["runs"] = [_filled_in(entry) for entry in facts.get("runs") or []]
-    return tables.load(out), facts
+    return result_files.load(out), facts
 
 
 def render(result: Tables, facts: Mapping[str, Any]) -> str:
@@ -57,7 +56,7 @@ def render(result: Tables, facts: Mapping[str, Any]) -> str:
     page = _environment().get_template("report.html.jinja")
     return page.render(
         title=", ".join(experiments) or "Analysis",
-        verdict=verdict(runs, result, facts),
+        verdict=headline(runs, result, facts),
         key=key,
         intervals=intervals,
         sections=bodies,
@@ -92,7 +91,7 @@ class _Placed:
 def _filled_in(entry: dict[str, Any]) -> dict[str, Any]:
     """A run's facts, with what its own record says besides."""
     folder = entry.get("folder")
-    record = Path(folder) / "run.json" if folder else None
+    record = Path(folder) / RUN_FILE if folder else None
     if record is None or not record.is_file():
         return entry
     try:
@@ -107,7 +106,7 @@ def _filled_in(entry: dict[str, Any]) -> dict[str, Any]:
 
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("stafette.pipeline", "templates"),
+        loader=jinja2.PackageLoader("stafette.report", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -117,13 +116,10 @@ def _environment() -> jinja2.Environment:
 
 def _asset(name: str) -> Markup:
     """A file of ours that goes into the page as it is."""
-    return Markup((resources.files("stafette.pipeline") / "templates" / name).read_text("utf-8"))  # noqa: S704
+    return Markup((resources.files("stafette.report") / "templates" / name).read_text("utf-8"))  # noqa: S704
 
 
 def _json(text: str) -> Markup:
     """JSON inside a script element: nothing in it can end the element or begin a comment."""
     safe = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     return Markup(safe.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))  # noqa: S704
-
-
-__all__ = ["Section", "key_figures", "load", "render", "write"]

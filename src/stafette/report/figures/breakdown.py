@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from stafette.pipeline.figures.rows import Row, RunFacts, Tables, by_series, select, series_name
-from stafette.pipeline.figures.style import PAPER, PHASES, Phase, finish, name_rows, number, plain, short, start
+from stafette.report.figures.style import PAPER, PHASES, Phase, finish, name_rows, number, plain, short, start
+from stafette.report.figures.table_rows import Row, RunFacts, Tables, by_series, select, series_name
 
 MAX_BARS = 24
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stafette.pipeline import results
+from stafette.report import result_tables
 
 Tables = dict[str, pa.Table]
 Facts = dict[str, Any]
@@ -157,7 +157,7 @@ PER_RUN = ("summary", "shares", "windows", "breakdown", "joins", "distribution",
 
 def table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
     """With the columns that the job's tables have, and no others."""
-    return results.table(name, rows)
+    return result_tables.table(name, rows)
 
 
 def run_entry(run: str, experiment: str, label: str, levels: dict[str, Any], repetition: int = 1) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stafette.pipeline.figures.rows import ALL, RunFacts, Tables, by_series, distinct, select, series_name, tier_of
-from stafette.pipeline.figures.style import number
-from stafette.pipeline.report.grids import Cell, Grid, made, with_interval
+from stafette.report.figures.style import number
+from stafette.report.figures.table_rows import RunFacts, Tables, by_series, distinct, select, series_name, tier_of
+from stafette.report.grids import Cell, Grid, made, with_interval
+from stafette.runs.outcomes import ALL
 
 WORDS = {True: "valid", False: "not valid", None: "no verdict"}
 FOLD_FROM = 12
@@ -29,7 +30,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Headline:
     """The head of the report."""
 
     headline: str
@@ -39,7 +40,7 @@ class Verdict:
     totals: Sequence[str]
 
 
-def verdict(runs: Sequence[RunFacts], tables: Tables, facts: Mapping[str, Any]) -> Verdict:
+def headline(runs: Sequence[RunFacts], tables: Tables, facts: Mapping[str, Any]) -> Headline:
     """Every run in a line, those that are not valid first."""
     ordered = sorted(runs, key=lambda run: {False: 0, None: 1, True: 2}[run.valid])
     lines = [_line(run) for run in ordered]
@@ -47,7 +48,7 @@ def verdict(runs: Sequence[RunFacts], tables: Tables, facts: Mapping[str, Any]) 
     folded = plain if len(plain) >= FOLD_FROM else []
     shown = [line for line in lines if line not in folded] if folded else lines
     good = all(run.valid for run in runs) and all(line.passed for line in lines) and bool(runs)
-    return Verdict(_headline(runs, lines), good, shown, folded, _totals(runs, tables, facts))
+    return Headline(_headline(runs, lines), good, shown, folded, _totals(runs, tables, facts))
 
 
 def _line(run: RunFacts) -> Line:

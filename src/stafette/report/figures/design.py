@@ -7,8 +7,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from stafette.pipeline.figures.rows import Row, Tables, distinct, levels_of, numeric, select
-from stafette.pipeline.figures.style import (
+from stafette.report.figures.style import (
     BLUE,
     GREY,
     INK,
@@ -26,6 +25,7 @@ from stafette.pipeline.figures.style import (
     plain,
     short,
 )
+from stafette.report.figures.table_rows import Row, Tables, distinct, levels_of, numeric, select
 
 METRICS = {
     "throughput": "answers per second",

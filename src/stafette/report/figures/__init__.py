@@ -2,17 +2,17 @@
 nothing to show. A report and a web page can use them alike; they know neither Spark nor files.
 """
 
-from stafette.pipeline.figures.breakdown import breakdown, breakdown_by_point
-from stafette.pipeline.figures.design import effects, predicted_and_measured, scaling_curve, variation
-from stafette.pipeline.figures.distribution import distribution, share_below_limits
-from stafette.pipeline.figures.over_time import (
+from stafette.report.figures.breakdown import breakdown, breakdown_by_point
+from stafette.report.figures.design import effects, predicted_and_measured, scaling_curve, variation
+from stafette.report.figures.distribution import distribution, share_below_limits
+from stafette.report.figures.over_time import (
     processor_time,
     queue_lengths,
     response_time_over_time,
     throughput_over_time,
 )
-from stafette.pipeline.figures.rows import RunFacts, Stages, run_facts
-from stafette.pipeline.figures.style import DARK
+from stafette.report.figures.style import DARK
+from stafette.report.figures.table_rows import RunFacts, Stages, run_facts
 
 __all__ = [
     "DARK",

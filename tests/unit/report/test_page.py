@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline import report
-from stafette.pipeline.figures.rows import run_facts
-from stafette.pipeline.report.sections import sign_table
-from stafette.pipeline.report.verdict import verdict
-from tests.unit.pipeline import sample_tables as sample
+from stafette.report import page as report
+from stafette.report.figures.table_rows import run_facts
+from stafette.report.headline import headline
+from stafette.report.sections import sign_table
+from tests.unit.report import sample_tables as sample
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 MEBIBYTE = 2**20
@@ -115,20 +115,20 @@ def test_validity_is_told_in_words(pages: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("valid", "headline"), [(True, "All 2 runs are valid."), (None, "There is no verdict on 2 of 2 runs."),
+    ("valid", "expected"), [(True, "All 2 runs are valid."), (None, "There is no verdict on 2 of 2 runs."),
                             (False, "2 of 2 runs are not valid.")],
 )  # fmt: skip
-def test_headlines(valid: bool | None, headline: str) -> None:
+def test_headlines(valid: bool | None, expected: str) -> None:
     entries = [{"run": name, "label": name, "valid": valid} for name in ("a", "b")]
     runs = run_facts({}, {"runs": entries})
-    found = verdict(runs, {}, {})
-    assert found.headline == headline
+    found = headline(runs, {}, {})
+    assert found.headline == expected
     assert found.good is (valid is True)
 
 
 def test_a_run_that_failed_is_not_valid_and_says_why() -> None:
     entry = {"run": "r", "label": "single", "valid": None, "state": "failed", "why": "broker-1 ended early"}
-    found = verdict(run_facts({}, {"runs": [entry]}), {}, {})
+    found = headline(run_facts({}, {"runs": [entry]}), {}, {})
     assert found.headline == "The run is not valid."
     assert found.lines[0].why == "failed: broker-1 ended early"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stafette.pipeline.figures.rows import RunFacts, Tables, distinct, select
-from stafette.pipeline.figures.style import number
-from stafette.pipeline.report.grids import Cell, Grid, grid, made, pairs
+from stafette.report.figures.style import number
+from stafette.report.figures.table_rows import RunFacts, Tables, distinct, select
+from stafette.report.grids import Cell, Grid, grid, made, pairs
 
 ABOUT_RUNS = frozenset({"runs", "rejected"})
 """Facts that have a place of their own."""

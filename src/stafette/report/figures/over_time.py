@@ -12,19 +12,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from stafette.pipeline.figures.rows import (
-    ALL,
-    UNKNOWN,
-    Row,
-    Stages,
-    Tables,
-    by_series,
-    distinct,
-    select,
-    series_name,
-    tier_of,
-)
-from stafette.pipeline.figures.style import (
+from stafette.report.figures.style import (
     GREY,
     INK,
     SEQUENCE,
@@ -37,6 +25,18 @@ from stafette.pipeline.figures.style import (
     short,
     start,
 )
+from stafette.report.figures.table_rows import (
+    UNKNOWN,
+    Row,
+    Stages,
+    Tables,
+    by_series,
+    distinct,
+    select,
+    series_name,
+    tier_of,
+)
+from stafette.runs.outcomes import ALL
 
 MAX_POINTS = 600
 """More windows than this on one line are put together: nobody sees more, and the file stays small."""

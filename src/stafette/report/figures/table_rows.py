@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stafette.runs.outcomes import ALL, ANSWERED
+
 Tables = Mapping[str, pa.Table]
 Row = dict[str, Any]
 Series = tuple[str, str]
 """An operation and an outcome."""
 
-ALL = "all"
-ANSWERED = "answered"
 ORDER = ("send", "receive", "peek", "lease", "ack", "echo", "waiting_queues")
 """Operations whose order is the same wherever counts do not decide."""
 PLAIN_OUTCOMES = frozenset({"ok", ANSWERED, ""})

@@ -1,0 +1,29 @@
+"""Where things lie.
+
+::
+
+    RUNS/NAME-0001/experiment.toml      the file as it was given, and beside it the behaviours it names
+                   series.json          the plan, in the order of the runs, and what has become of each
+                   series.lock          held by the runner
+                   runs/001-LABEL-r1/   a run; -again2 when the first attempt failed
+                        run.json        everything about the run
+                        traces/         one row per request and tier
+                        samples/        what was looked at each second
+                        logs/           of all processes
+                   analysis/            what the pipeline leaves behind, with report.html
+"""
+
+from __future__ import annotations
+
+EXPERIMENT_FILE = "experiment.toml"
+SERIES_FILE = "series.json"
+LOCK_FILE = "series.lock"
+RUNS = "runs"
+
+RUN_FILE = "run.json"
+TRACES = "traces"
+SAMPLES = "samples"
+LOGS = "logs"
+
+ANALYSIS = "analysis"
+REPORT_FILE = "report.html"
