@@ -1,21 +1,58 @@
 """The nouns of Stafette, shared by every tier: what a client, a queue and a message are.
 
-They are immutable msgspec structs, so the same objects travel from the database's answer onto the wire, as arrays.
+They are immutable msgspec structs. What is read from the wire goes to the database as it is, and what the database
+answers goes onto the wire: as an array, so the order of fields is part of the protocol. Bounds are checked when a
+struct is decoded, not when the program makes one.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import msgspec
+from msgspec import Meta
+
+from stafette.errors import InvalidRequest
 
 Mode = Literal["full", "read-only"]
 Order = Literal["priority", "arrival"]
 Headers = dict[str, str]
 
+Id: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Name: TypeAlias = Annotated[str, Meta(max_length=1000)]
+Small: TypeAlias = Annotated[int, Meta(ge=-(2**15), le=2**15 - 1)]
+Context: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Seconds: TypeAlias = Annotated[float, Meta(ge=-1e9, le=1e9)]
+Count: TypeAlias = Annotated[int, Meta(ge=1, le=10_000)]
+
 DEFAULT_PRIORITY = 5
+
+
+class Draft(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A message as its sender writes it, for one queue or several: it is stored in all of them or in none."""
+
+    queues: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1000)]
+    body: bytes
+    receiver: Name | None = None
+    priority: Small = DEFAULT_PRIORITY
+    context: Context | None = None
+    headers: Headers | None = None
+    delay: Seconds | None = None
+    ttl: Seconds | None = None
+    allow_unknown: bool = False
+
+
+class Selection(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    """Which messages a reader asks for: up to `count` that match all that is given."""
+
+    queue: Name | None = None
+    sender: Name | None = None
+    context: Context | None = None
+    order: Order = "priority"
+    count: Count = 1
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -43,6 +80,20 @@ class Message(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.body.decode()
 
 
+class Leased(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A message under lease, with the token that proves it."""
+
+    message: Message
+    token: int
+
+
+class LeaseRef(msgspec.Struct, frozen=True, gc=False):
+    """What names a lease, to end or to extend it: the id of the message, and the token that came with it."""
+
+    message: int
+    token: int
+
+
 class Queue(msgspec.Struct, frozen=True, array_like=True):
     """A queue, and how many messages wait in it (for `waiting_queues`: for the one who asks)."""
 
@@ -63,6 +114,102 @@ class Queue(msgspec.Struct, frozen=True, array_like=True):
     """How often a message is leased before it is dead."""
     dead_letter: str | None
     """The queue where dead messages go."""
+
+
+class QueueOption(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to say about one option of a queue. Command, shell, REST API, form and page are made from it."""
+
+    kind: Literal["flag", "number", "queue"]
+    """`queue`: the name of a queue that exists."""
+    label: str
+    """What a form calls it."""
+    help: str
+    """What it does, in one sentence."""
+    hint: str = ""
+    """What a form adds to that."""
+    bounds: tuple[int, int] = (0, 0)
+    """The least and the most: of a number, or of the characters of a name."""
+    default: int | None = None
+    """What a number is unless it is given."""
+    unit: str = ""
+    """Of a number, if it has one."""
+
+    @property
+    def type(self) -> Any:
+        """What Python holds it in."""
+        return {"flag": bool, "number": int | None, "queue": str | None}[self.kind]
+
+
+class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a queue treats its messages, as its creator asks for it. None stands for the default.
+
+    This is the one description of the options; the order of fields is that of forms and help. The database checks the
+    bounds (functions/queues/create_queue_unchecked.sql).
+    """
+
+    exclude_own: Annotated[
+        bool,
+        QueueOption(
+            kind="flag",
+            label="Nobody is handed what it sent itself",
+            help="Nobody is handed what it sent itself.",
+        ),
+    ] = False
+    max_body: Annotated[
+        int | None,
+        QueueOption(
+            kind="number",
+            label="Largest body",
+            help="Bytes in a message, at most.",
+            bounds=(0, 67_108_864),
+            default=1_048_576,
+            unit="bytes",
+        ),
+    ] = None
+    max_deliveries: Annotated[
+        int | None,
+        QueueOption(
+            kind="number",
+            label="Deliveries, at most",
+            help="After so many a message is dead.",
+            hint="A message that was given back so often is dead.",
+            bounds=(1, 32_767),
+            default=5,
+        ),
+    ] = None
+    dead_letter: Annotated[
+        str | None,
+        QueueOption(
+            kind="queue",
+            label="Queue for the dead",
+            help="Where dead messages go.",
+            hint="An existing queue; without one they are kept aside in this one.",
+            bounds=(1, 201),
+        ),
+    ] = None
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, object]) -> QueueOptions:
+        """The options with these names; raises InvalidRequest for a name that is none of them.
+
+        functions/read_queue_options.sql says the same to those who call it from SQL.
+        """
+        if unknown := sorted(set(values) - set(QUEUE_OPTIONS)):
+            options = ", ".join(sorted(QUEUE_OPTIONS))
+            raise InvalidRequest(f"a queue has no option {unknown[0]}; its options are {options}")
+        try:
+            return msgspec.convert(values, cls)
+        except msgspec.ValidationError as error:
+            raise InvalidRequest(f"the options of a queue are not valid: {error}") from error
+
+
+def _described() -> dict[str, QueueOption]:
+    hints = get_type_hints(QueueOptions, include_extras=True)
+    return {name: hints[name].__metadata__[0] for name in QueueOptions.__struct_fields__}
+
+
+QUEUE_OPTIONS = _described()
+"""The description of each option, by name."""
 
 
 class Client(msgspec.Struct, frozen=True, array_like=True):

@@ -12,47 +12,23 @@ import msgspec
 from msgspec import Meta
 
 from stafette.errors import BY_CODE, InvalidRequest, StafetteError, from_code
-from stafette.model import DEFAULT_PRIORITY, Client, Headers, Message, Mode, Order, Queue
+from stafette.model import (
+    QUEUE_OPTIONS,
+    Client,
+    Count,
+    Draft,
+    Id,
+    Leased,
+    Message,
+    Mode,
+    Name,
+    Queue,
+    QueueOptions,
+    Seconds,
+    Selection,
+)
 
 VERSION = 1
-
-Id: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Name: TypeAlias = Annotated[str, Meta(max_length=1000)]
-Small: TypeAlias = Annotated[int, Meta(ge=-(2**15), le=2**15 - 1)]
-Context: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-Seconds: TypeAlias = Annotated[float, Meta(ge=-1e9, le=1e9)]
-Count: TypeAlias = Annotated[int, Meta(ge=1, le=10_000)]
-
-
-class Draft(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A message as its sender writes it, for one queue or several."""
-
-    queues: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1000)]
-    body: bytes
-    receiver: Name | None = None
-    priority: Small = DEFAULT_PRIORITY
-    context: Context | None = None
-    headers: Headers | None = None
-    delay: Seconds | None = None
-    ttl: Seconds | None = None
-    allow_unknown: bool = False
-
-
-class Selection(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Which messages a reader wants, and how many of them at most."""
-
-    queue: Name | None = None
-    sender: Name | None = None
-    context: Context | None = None
-    order: Order = "priority"
-    count: Count = 1
-
-
-class Leased(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A message under lease, with the token that proves it."""
-
-    message: Message
-    token: int
 
 
 class Frame(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -152,7 +128,7 @@ class Browse(Frame, tag=17):
 
 
 class CreateQueue(Frame, tag=20):
-    """Make a queue."""
+    """Make a queue. Its options are fields of their own; a new one goes to the end."""
 
     queue: Name
     exclude_own: bool = False
@@ -160,6 +136,11 @@ class CreateQueue(Frame, tag=20):
     max_body: int | None = None
     max_deliveries: int | None = None
     dead_letter: Name | None = None
+
+    @property
+    def options(self) -> QueueOptions:
+        """The options as one."""
+        return QueueOptions(**{name: getattr(self, name) for name in QUEUE_OPTIONS})
 
 
 class DeleteQueue(Frame, tag=21):

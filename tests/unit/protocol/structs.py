@@ -9,12 +9,12 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import inspect as types
 
-from stafette.model import Client, Message, Queue
+from stafette.model import Client, Draft, Leased, Message, Queue, Selection
 from stafette.protocol import messages as wire
 
 REQUESTS: tuple[type[wire.Frame], ...] = get_args(wire.Request)
 ANSWERS: tuple[type[wire.Frame], ...] = get_args(wire.Answer)
-PARTS: tuple[type[msgspec.Struct], ...] = (wire.Draft, wire.Selection, wire.Leased, Message, Queue, Client)
+PARTS: tuple[type[msgspec.Struct], ...] = (Draft, Selection, Leased, Message, Queue, Client)
 
 LARGEST_TRIED = 3
 """Elements of an array or map: more would only take longer."""

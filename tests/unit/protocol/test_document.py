@@ -13,7 +13,7 @@ import pytest
 
 from stafette import errors
 from stafette.broker import limits
-from stafette.broker.node import CHANGES
+from stafette.broker.core.operation import READS
 from stafette.broker.server import FAREWELL_SECONDS
 from stafette.protocol import messages as wire
 from stafette.protocol.frames import HEADER_BYTES, FrameReader
@@ -77,7 +77,9 @@ def test_the_overview_lists_every_request_with_its_answer() -> None:
     overview = rows(section("Requests and answers"))
     assert [row[:2] for row in overview] == [[str(kind_of(struct)), f"`{struct.__name__}`"] for struct in REQUESTS]
     assert {row[2] for row in overview} <= {f"`{struct.__name__}`" for struct in ANSWERS}
-    assert {row[1] for row in overview if row[3] == "yes"} == {f"`{struct.__name__}`" for struct in CHANGES}
+    assert {row[1] for row in overview if row[3] == "yes"} == {
+        f"`{struct.__name__}`" for struct in REQUESTS if struct not in {*READS, wire.Hello}
+    }
 
 
 def test_the_table_of_errors_is_the_tree_of_errors() -> None:
@@ -92,13 +94,14 @@ def test_the_limits_are_those_of_the_broker() -> None:
         for row in rows(section("Limits"))
     }
     defaults = limits.Limits()
+    assert limits.HELLO_SECONDS == limits.FRAME_SECONDS
     for name in ("frame", "clients", "in_flight_per_client", "in_flight"):
         assert numbers.pop(name) == [getattr(defaults, name)]
     assert numbers == {
-        "frame before the welcome": [limits.GREETING_FRAME],
-        "time for a hello, and for the rest of a begun frame": [limits.GREETING_SECONDS],
+        "frame before the welcome": [limits.HELLO_FRAME],
+        "time for a hello, and for the rest of a begun frame": [limits.HELLO_SECONDS],
         "unread answers": [limits.UNREAD_BYTES],
-        "reading when that much is unread": [limits.FAIR_READ, limits.GREETING_SECONDS],
+        "reading when that much is unread": [limits.FAIR_READ, limits.READ_SECONDS],
     }
     assert f"After {FAREWELL_SECONDS:g} seconds the broker hangs up" in " ".join(section("The end").split())
     assert f"for {limits.BROKER_LEASE_SECONDS:g} seconds at most" in " ".join(section("The end").split())
@@ -167,10 +170,10 @@ def test_an_example_is_what_we_would_send(example: Example) -> None:
 @each_example
 @cut_in_any_way
 def test_an_example_is_one_frame(example: Example, cut: Cut) -> None:
-    reader = FrameReader(limits.GREETING_FRAME)
+    reader = FrameReader(limits.HELLO_FRAME)
     assert read(reader, cut(example.stream)) == [example.payload]
     assert not reader.partial
-    assert read(FrameReader(limits.GREETING_FRAME), cut(example.stream + b"\x00")) == [example.payload]
+    assert read(FrameReader(limits.HELLO_FRAME), cut(example.stream + b"\x00")) == [example.payload]
 
 
 @each_example

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import inspect as types
 
 from stafette import errors
-from stafette.model import Message
+from stafette.model import Draft, Leased, Message, Queue, Selection
 from stafette.protocol import messages as wire
 from stafette.protocol.frames import FrameReader, frame
 from tests.unit.protocol.structs import ANSWERS, REQUESTS, fields_of, kind_of, required_of, structs
@@ -55,6 +55,59 @@ def refusal(payload: bytes) -> wire.Undecodable:
     with pytest.raises(wire.Undecodable) as caught:
         wire.decode_request(payload)
     return caught.value
+
+
+# Recorded from version 1 of the protocol: whoever speaks it must be understood by later programs, byte for byte
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+MESSAGE = Message(
+    id=7, queue="jobs", sender="alice", receiver="bob", context=-1, priority=9, arrived_at=AT, deliveries=2,
+    headers={"a": "b"}, body=b"\x00\xff",
+)  # fmt: skip
+QUEUE = Queue(
+    id=3, name="jobs", creator="alice", created_at=AT, owner=None, messages=4, exclude_own=True, max_body=100,
+    max_deliveries=2, dead_letter="dead",
+)  # fmt: skip
+FULL_DRAFT = Draft(
+    queues=("jobs", "audit"), body=b"hi", receiver="bob", priority=9, context=-1, headers={"a": "b"}, delay=1.5,
+    ttl=2.5, allow_unknown=True,
+)  # fmt: skip
+FULL_SELECTION = Selection(queue="jobs", sender="alice", context=-1, order="arrival", count=3)
+FULL_OPTIONS: dict[str, Any] = {"exclude_own": True, "max_body": 100, "max_deliveries": 2, "dead_letter": "dead"}
+RECORDED: list[tuple[wire.Request | wire.Answer, str]] = [
+    (
+        wire.Send(1, drafts=[FULL_DRAFT, Draft(("jobs",), b"")], key="key"),
+        "940a01929992a46a6f6273a56175646974c4026869a3626f6209ff81a161a162cb3ff8000000000000cb4004000000000000c3"
+        "9991a46a6f6273c400c005c0c0c0c0c2a36b6579",
+    ),
+    (
+        wire.Receive(2, selection=FULL_SELECTION, wait=1.5),
+        "940b0295a46a6f6273a5616c696365ffa76172726976616c03cb3ff8000000000000",
+    ),
+    (wire.Peek(3, Selection()), "940c0395c0c0c0a87072696f7269747901c0"),
+    (wire.Lease(4, Selection("jobs"), seconds=5.0), "950d0495a46a6f6273c0c0a87072696f7269747901cb4014000000000000c0"),
+    (wire.Ack(5, message=7, token=-8), "940e0507f8"),
+    (wire.Nack(6, message=7, token=-8, delay=1.0), "950f0607f8cb3ff0000000000000"),
+    (wire.Extend(7, message=7, token=-8, seconds=9.0), "95100707f8cb4022000000000000"),
+    (wire.CreateQueue(8, "jobs", exist_ok=True, **FULL_OPTIONS), "981408a46a6f6273c3c36402a464656164"),
+    (wire.CreateQueue(9, "jobs"), "981409a46a6f6273c2c2c0c0c0"),
+    (
+        wire.Leases(4, [Leased(message=MESSAGE, token=-8)]),
+        "93690491929a07a46a6f6273a5616c696365a3626f62ff09d6ff695735a50281a161a162c40200fff8",
+    ),
+    (
+        wire.Queues(8, [QUEUE]),
+        "936a08919a03a46a6f6273a5616c696365d6ff695735a5c004c36402a464656164",
+    ),
+]
+
+
+@pytest.mark.parametrize(("said", "recorded"), RECORDED, ids=lambda value: type(value).__name__)
+def test_what_was_recorded_is_what_is_said_and_understood(said: wire.Request | wire.Answer, recorded: str) -> None:
+    payload = bytes.fromhex(recorded)
+    assert wire.encode(said) == payload
+    decode = wire.decode_request if isinstance(said, REQUESTS) else wire.decode_answer
+    assert decode(payload) == said
 
 
 # Round trips

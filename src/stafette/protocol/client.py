@@ -1,0 +1,247 @@
+"""A connection to a broker, from the client's side and without I/O: bytes and deadlines in, outcomes and bytes out.
+
+::
+
+    HELLO ──welcome──▶ OPEN ──goodbye──▶ LEAVING ──last outcome──▶ CLOSED
+      │                  │                  │                        ▲
+      └──────────────────┴── hang up, loss, fault or silence ────────┘
+
+Every request that leaves gets exactly one outcome: its answer, or the error it ended in. Time is an argument. Whoever
+has the socket calls a method, hands on the outcomes it returns, sends `data_to_send` and looks at `state`.
+
+Measured: a list of outcomes costs no more than a direct call for each; but `request` returns its frame and `is_open` is
+an attribute, which saves 0.3 µs per request.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import TypeAlias, get_args
+
+import msgspec
+
+from stafette.errors import InternalError, MessageTooLarge, RequestTimeout, StafetteError, Unavailable
+from stafette.protocol import messages as wire
+from stafette.protocol.frames import FrameReader, FrameTooLarge, frame
+from stafette.protocol.messages import Answer, Request, decode_answer, encode
+
+FRAME_LIMIT = 256 * 1024 * 1024
+"""The largest answer we take: a page of messages, each at the largest size a queue allows."""
+
+Outcome: TypeAlias = tuple[int, Answer | StafetteError, int]
+"""A request's id, its answer or error, and the bytes of the answer: 0 when none came."""
+
+
+class Lost(Unavailable):
+    """The connection broke while a request was under way: it may or may not have taken effect."""
+
+
+class HungUp(Unavailable):
+    """The client was closed while a request was under way: it may or may not have taken effect."""
+
+
+class TooLate(RequestTimeout):
+    """No answer came in time: the request may or may not have taken effect."""
+
+
+class NotAccepted(Unavailable):
+    """The broker is leaving and did not do the request: another broker can."""
+
+
+class State(Enum):
+    """Where a connection is in its life."""
+
+    HELLO = auto()
+    OPEN = auto()
+    LEAVING = auto()
+    CLOSED = auto()
+
+
+class Event(Enum):
+    """What moves a connection from one state to another."""
+
+    WELCOME = auto()
+    GOODBYE = auto()
+    END = auto()
+
+
+# An illegal transition is a failed look-up. A broker that leaves may still answer the hello.
+TRANSITIONS: dict[State, dict[Event, State]] = {
+    State.HELLO: {Event.WELCOME: State.OPEN, Event.GOODBYE: State.LEAVING, Event.END: State.CLOSED},
+    State.OPEN: {Event.GOODBYE: State.LEAVING, Event.END: State.CLOSED},
+    State.LEAVING: {Event.WELCOME: State.LEAVING, Event.GOODBYE: State.LEAVING, Event.END: State.CLOSED},
+    State.CLOSED: {Event.END: State.CLOSED},
+}
+
+# What a client may send. A broker that leaves still frees the name.
+REQUESTS: dict[State, frozenset[type]] = {
+    State.HELLO: frozenset({wire.Hello}),
+    State.OPEN: frozenset(get_args(Request)) - {wire.Hello},
+    State.LEAVING: frozenset({wire.Bye}),
+    State.CLOSED: frozenset(),
+}
+
+_CONTROL = frozenset({wire.Welcome, wire.Failed, wire.Goodbye})
+"""Answers that are more than a result."""
+
+
+class OutOfTurn(Exception):
+    """The broker sent something that its state does not allow."""
+
+
+class ClientConnection:
+    """One connection's conversation: many requests at once, each with its own deadline."""
+
+    def __init__(self, ids: Iterator[int]) -> None:
+        self.state = State.HELLO
+        self.is_open = False
+        """Whether the broker takes requests here."""
+        self._allowed = REQUESTS[State.HELLO]
+        self.fault: StafetteError | None = None
+        """Why the connection must be cut off at once, with what is unsent; None when it can be closed in peace."""
+        self.welcome: wire.Welcome | None = None
+        self._ids = ids
+        self._reader = FrameReader(FRAME_LIMIT)
+        self._max_frame = sys.maxsize
+        self._outgoing: list[bytes] = []
+        self._pending: dict[int, tuple[float, int]] = {}
+        """By the request's id: its deadline, and how many pieces of data had come before it."""
+        self._pieces = 0
+
+    # From the client
+
+    def request(self, request: Request, deadline: float) -> bytes:
+        """The frame to send for a request. It gets its id here; one that cannot leave has id 0, and no outcome."""
+        if type(request) not in self._allowed:
+            raise self._refusal()
+        request.id = next(self._ids)
+        payload = encode(request)
+        if len(payload) > self._max_frame:
+            request.id = 0
+            raise MessageTooLarge(
+                f"the request has {len(payload)} bytes; the broker takes at most {self._max_frame} at once"
+            )
+        self._pending[request.id] = (deadline, self._pieces)
+        return frame(payload)
+
+    def cancel(self, request: Request) -> None:
+        """Nobody waits for this any more: let the broker forget a read that waits. The outcome still comes."""
+        if self.is_open and request.id in self._pending and getattr(request, "wait", None):
+            self._send(wire.Cancel(next(self._ids), request.id))
+
+    def give_back(self, answer: wire.Leases) -> None:
+        """Return messages whose taker no longer waits; where that fails, their leases run out."""
+        if self.is_open:
+            for leased in answer.leases:
+                self._send(wire.Nack(next(self._ids), leased.message.id, leased.token))
+
+    def hang_up(self) -> list[Outcome]:
+        """End the conversation from our side."""
+        return self._end(HungUp("the client has been closed; the request may or may not have taken effect"))
+
+    # From the socket and the clock
+
+    def receive_data(self, data: bytes) -> list[Outcome]:
+        """Read answers; those before a fault count."""
+        if not self.is_open and self.state is State.CLOSED:
+            return []
+        self._pieces += 1
+        outcomes: list[Outcome] = []
+        try:
+            for payload in self._reader.feed(data):
+                answer = decode_answer(payload)
+                if type(answer) in _CONTROL:
+                    outcomes += self._control(answer, len(payload))
+                    if self.fault is not None:
+                        break
+                elif self._pending.pop(answer.id, None):
+                    outcomes.append((answer.id, answer, len(payload)))
+                elif type(answer) is wire.Leases:
+                    self.give_back(answer)
+        except (FrameTooLarge, msgspec.MsgspecError, ValueError, RecursionError, OutOfTurn) as error:
+            outcomes += self._cut_off(InternalError(f"the broker sent what is not an answer: {error}"))
+        if not self.is_open:
+            self._end_if_done()
+        return outcomes
+
+    def expire(self, now: float) -> list[Outcome]:
+        """End requests whose deadline has passed, and the connection if not a byte came in all their time."""
+        outcomes: list[Outcome] = []
+        is_silent = False
+        for request_id in [key for key, (deadline, _) in self._pending.items() if deadline <= now]:
+            _, pieces = self._pending.pop(request_id)
+            is_silent = is_silent or pieces == self._pieces
+            late = TooLate("no answer came in time; the request may or may not have taken effect")
+            outcomes.append((request_id, late, 0))
+        if is_silent:
+            silence = Lost("the broker has fallen silent; the request may or may not have taken effect")
+            outcomes += self._cut_off(silence)
+        else:
+            self._end_if_done()
+        return outcomes
+
+    def next_deadline(self) -> float | None:
+        """When to call `expire`; None while nothing is pending."""
+        return min((deadline for deadline, _ in self._pending.values()), default=None)
+
+    def closed(self, error: Exception | None) -> list[Outcome]:
+        """The connection is gone."""
+        reason = f" ({error})" if error else ""
+        return self._end(Lost(f"the connection to the broker broke{reason} before the answer came"))
+
+    # To the socket
+
+    def data_to_send(self) -> list[bytes]:
+        """The frames that the connection sends by itself; they are given out once."""
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
+
+    def _send(self, request: wire.Cancel | wire.Nack) -> None:
+        self._outgoing.append(frame(encode(request)))
+
+    def _refusal(self) -> Unavailable:
+        if self.state is State.CLOSED:
+            return Lost("the connection to the broker is not open")
+        return NotAccepted("the connection to the broker takes no such request now")
+
+    def _control(self, answer: Answer, size: int) -> list[Outcome]:
+        """Take an answer that is more than a result."""
+        outcome: Answer | StafetteError = answer
+        if isinstance(answer, wire.Failed):
+            outcome = wire.to_error(answer)
+            if answer.id == 0:
+                return self._cut_off(
+                    outcome if self.welcome is None else Lost(f"the broker ended the connection: {outcome}")
+                )
+        elif isinstance(answer, wire.Goodbye):
+            outcome = NotAccepted(answer.sentence)
+            self._move(Event.GOODBYE)
+        elif isinstance(answer, wire.Welcome) and answer.id in self._pending:
+            self._move(Event.WELCOME)
+            self.welcome, self._max_frame = answer, answer.max_frame
+        return [(answer.id, outcome, size)] if self._pending.pop(answer.id, None) else []
+
+    def _move(self, event: Event) -> None:
+        try:
+            self.state = TRANSITIONS[self.state][event]
+        except KeyError:
+            raise OutOfTurn(f"{event.name.lower()} when {self.state.name.lower()}") from None
+        self._allowed = REQUESTS[self.state]
+        self.is_open = self.state is State.OPEN
+
+    def _end_if_done(self) -> None:
+        if self.state is State.LEAVING and not self._pending:
+            self._move(Event.END)
+
+    def _cut_off(self, error: StafetteError) -> list[Outcome]:
+        self.fault = error
+        self._outgoing.clear()
+        return self._end(error)
+
+    def _end(self, error: StafetteError) -> list[Outcome]:
+        self._move(Event.END)
+        pending, self._pending = self._pending, {}
+        # Each gets its own error: a traceback grows where it is raised.
+        return [(request_id, type(error)(str(error)), 0) for request_id in pending]
