@@ -7,6 +7,7 @@ and a page looks at a bounded number of rows.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,8 +16,9 @@ from typing import Any, TypeVar
 import asyncpg
 import msgspec
 
-from stafette.database.store import Store
+from stafette.database.store import DEFAULT_OPTIONS, Store
 from stafette.database.views import (
+    Actor,
     AuditLine,
     BrokerRow,
     ClientDetails,
@@ -38,6 +40,9 @@ from stafette.database.views import (
     Which,
 )
 from stafette.errors import ClientNotFound, InvalidRequest
+from stafette.model import QueueOptions
+
+audit_log = logging.getLogger("stafette.audit")
 
 ANY = MessageFilter()
 
@@ -67,7 +72,7 @@ class Console:
 
     async def stock(self) -> Stock:
         """The last count of everything; before the first, up to 10,000 of each state are counted now."""
-        [row] = await self._fetch("SELECT * FROM stafette.last_stock()")
+        [row] = await self._fetch("SELECT * FROM stafette.last_message_counts()")
         return Stock(**row)
 
     async def history(self, *, since: datetime, span: int) -> list[HistoryPoint]:
@@ -113,7 +118,8 @@ class Console:
         """A page of the queues whose name contains a text, and where the next page begins."""
         key, name = _queue_place(after)
         rows = await self._fetch(
-            "SELECT * FROM stafette.queue_page($1, $2, $3, $4, $5, $6)",
+            "SELECT (queue).*, ready, delayed, leased, dead, oldest_at, sort_key"
+            " FROM stafette.queue_page($1, $2, $3, $4, $5, $6)",
             text.strip(),
             order,
             personal,
@@ -126,7 +132,11 @@ class Console:
 
     async def queue(self, name: str) -> QueueDetails:
         """One queue."""
-        [row] = await self._fetch("SELECT * FROM stafette.queue_details($1)", name)
+        [row] = await self._fetch(
+            "SELECT (queue).*, ready, delayed, leased, dead, oldest_at, exact, counted_at, top_senders, top_receivers"
+            " FROM stafette.queue_details($1)",
+            name,
+        )
         fields = dict(row)
         for counted in ("top_senders", "top_receivers"):
             fields[counted] = msgspec.convert(fields[counted], list[NameCount])
@@ -164,41 +174,26 @@ class Console:
         rows = await self._fetch("SELECT (message).*, body FROM stafette.find_message($1, $2)", queue, id)
         return _part(MessageDetails, rows[0]) if rows else None
 
-    async def create_queue(
-        self,
-        name: str,
-        *,
-        exclude_own: bool = False,
-        max_body: int | None = None,
-        max_deliveries: int | None = None,
-        dead_letter: str | None = None,
-    ) -> QueueRow:
+    async def create_queue(self, actor: Actor, name: str, options: QueueOptions = DEFAULT_OPTIONS) -> QueueRow:
         """Make a queue, whose creator is shown as "operator"."""
-        await self._fetch(
-            "SELECT stafette.make_queue(NULL, $1, $2, false, $3, $4, $5)",
-            name,
-            exclude_own,
-            max_body,
-            max_deliveries,
-            dead_letter,
-        )
+        await self._act(actor, "create_queue_as_operator", name, options)
         return _part(QueueRow, msgspec.structs.asdict(await self.queue(name)))
 
-    async def delete_queue(self, queue: str, *, force: bool = False) -> None:
+    async def delete_queue(self, actor: Actor, queue: str, *, force: bool = False) -> None:
         """Delete an empty queue, or with force any, with all its messages; not a personal one."""
-        await self._fetch("SELECT stafette.remove_queue($1, $2)", queue, force)
+        await self._act(actor, "delete_queue_as_operator", queue, force)
 
-    async def purge(self, queue: str) -> int:
+    async def purge(self, actor: Actor, queue: str) -> int:
         """Remove all that waits in a queue, also in a personal one; returns how many."""
-        return int(await self._store.value("SELECT stafette.empty_queue($1)", queue))
+        return int(await self._act(actor, "purge_as_operator", queue))
 
-    async def redrive(self, queue: str) -> int:
+    async def redrive(self, actor: Actor, queue: str) -> int:
         """Put a queue's dead messages back to ready; returns how many."""
-        return await self._store.redrive(queue)
+        return int(await self._act(actor, "redrive", queue))
 
-    async def bury(self, queue: str) -> int:
+    async def delete_dead(self, actor: Actor, queue: str) -> int:
         """Remove a queue's dead messages for good; returns how many."""
-        return await self._store.bury(queue)
+        return int(await self._act(actor, "delete_dead", queue))
 
     # Clients
 
@@ -241,19 +236,23 @@ class Console:
             looked_at=len(shown),
         )
 
-    async def delete_client(self, name: str) -> None:
+    async def delete_client(self, actor: Actor, name: str) -> None:
         """Delete a client that is offline, with its personal queue and what waits for it."""
-        await self._store.delete_client(name)
+        await self._act(actor, "delete_client_as_operator", name)
 
-    # Orders to brokers
+    async def set_secret(self, actor: Actor, name: str, hashed: str | None) -> None:
+        """Set or remove the hash of a client's secret."""
+        await self._act(actor, "set_secret", name, hashed)
 
-    async def disconnect(self, client: str) -> bool:
+    # Commands to brokers
+
+    async def disconnect(self, actor: Actor, client: str) -> bool:
         """Tell a client's broker to end its session; False when it was offline."""
-        return bool(await self._store.value("SELECT stafette.order_disconnect($1)", client))
+        return bool(await self._act(actor, "disconnect_client", client))
 
-    async def drain(self, broker_id: int) -> None:
+    async def drain(self, actor: Actor, broker_id: int) -> None:
         """Tell a broker to drain and end."""
-        await self._fetch("SELECT stafette.order_drain($1)", broker_id)
+        await self._act(actor, "drain_broker", broker_id)
 
     # Operators
 
@@ -262,17 +261,17 @@ class Console:
         secret: str | None = await self._store.value("SELECT stafette.operator_secret($1)", role)
         return secret
 
-    async def set_operator_secret(self, role: Role, hashed: str | None) -> None:
+    async def set_operator_secret(self, actor: Actor, role: Role, hashed: str | None) -> None:
         """Set or remove the hash of a role's secret; its sessions end."""
-        await self._fetch("SELECT stafette.set_operator_secret($1, $2)", role, hashed)
+        await self._act(actor, "set_operator_secret", role, hashed)
 
-    async def claim_operator(self, role: Role, hashed: str) -> bool:
+    async def claim_operator(self, actor: Actor, role: Role, hashed: str) -> bool:
         """Set it only if there is none yet; True when that was so."""
-        return bool(await self._store.value("SELECT stafette.claim_operator($1, $2)", role, hashed))
+        return bool(await self._act(actor, "claim_operator", role, hashed))
 
-    async def open_session(self, token_hash: bytes, role: Role, *, seconds: float) -> None:
-        """Remember who has logged in, for so long."""
-        await self._fetch("SELECT stafette.open_operator_session($1, $2, $3)", token_hash, role, seconds)
+    async def open_session(self, actor: Actor, token_hash: bytes, *, seconds: float) -> None:
+        """Remember for so long who has logged in."""
+        await self._act(actor, "open_operator_session", seconds, token_hash)
 
     async def session(self, token_hash: bytes) -> Role | None:
         """The role of a session while it lasts."""
@@ -283,13 +282,28 @@ class Console:
         """Forget a session."""
         await self._fetch("SELECT stafette.close_operator_session($1)", token_hash)
 
-    async def audit(self, role: str, address: str, action: str, subject: str, detail: str = "") -> None:
-        """Note what an operator did; the last 100,000 such notes are kept."""
-        await self._fetch("SELECT stafette.note_action($1, $2, $3, $4, $5)", role, address, action, subject, detail)
+    # The audit: what is done here writes its line itself
+
+    async def _act(self, actor: Actor, function: str, *arguments: Any) -> Any:
+        """Do something in an operator's name; the function that does it writes the line to the audit.
+
+        Its first two arguments are who does it and from where, the third is to what or for how long.
+        """
+        numbers = ", ".join(f"${number}" for number in range(1, len(arguments) + 3))
+        sql = f"SELECT stafette.{function}({numbers})"  # our own names
+        answer = await self._store.value(sql, actor.role, actor.address, *arguments)
+        audit_log.info("%s from %s: %s %s", actor.role, actor.address, function, arguments[0])
+        return answer
+
+    async def record(self, actor: Actor, action: str, subject: str, detail: str = "") -> None:
+        """Write down what an operator did elsewhere than in the database; the last 100,000 lines are kept."""
+        sql = "SELECT stafette.record_action($1, $2, $3, $4, $5)"
+        await self._fetch(sql, actor.role, actor.address, action, subject, detail)
+        audit_log.info("%s from %s: %s %s %s", actor.role, actor.address, action, subject, detail)
 
     async def audit_lines(self, *, before: int | None = None, limit: int = 100) -> list[AuditLine]:
         """What operators did, the newest first, from before a line on."""
-        rows = await self._fetch("SELECT * FROM stafette.noted_actions($1, $2)", before, _checked(limit))
+        rows = await self._fetch("SELECT * FROM stafette.audit_lines($1, $2)", before, _checked(limit))
         return [AuditLine(**row) for row in rows]
 
 

@@ -33,7 +33,7 @@ async def empty(url: str) -> None:
             operators = await _operators(connection)
             await schema.reset(url)
             await connection.execute(f"COMMENT ON SCHEMA stafette IS '{MARK}'")
-            await connection.executemany("SELECT stafette.set_operator_secret($1, $2)", operators)
+            await connection.executemany("INSERT INTO stafette.operators (role, secret) VALUES ($1, $2)", operators)
     finally:
         await connection.close()
 

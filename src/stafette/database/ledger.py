@@ -41,9 +41,9 @@ class Ledger:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def take_stock(self, *, pause: float, force: bool = False) -> bool:
+    async def count_all_messages(self, *, pause: float, force: bool = False) -> bool:
         """Count all messages, unless another broker does or it is too soon after the last time; True when done."""
-        sql = "SELECT stafette.take_stock($1, $2)"
+        sql = "SELECT stafette.count_all_messages($1, $2)"
         [[done]] = await self._store.fetch(sql, pause, force, seconds=STOCK_SECONDS)
         return bool(done)
 

@@ -1,64 +1,48 @@
 """What the Store is asked to do, one struct per kind of request that comes in batches, and what it answers where the
 model has no noun for it.
 
-Clients are named by their id here: the session that speaks has been identified before.
+A request is a noun of the model with the one who asks. Clients are named by their id here: the session that speaks has
+been identified before.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from stafette.model import DEFAULT_PRIORITY, Headers, Message, Order
+from stafette.model import Draft, LeaseRef, Selection
 
 
-class Send(msgspec.Struct, frozen=True, gc=False):
-    """One message to one or several queues: in all of them or in none."""
+class SendRequest(msgspec.Struct, frozen=True, gc=False):
+    """A message to be stored. A repeated key answers with the first ids and stores nothing."""
 
     sender: int
-    queues: tuple[str, ...]
-    body: bytes
-    receiver: str | None = None
-    priority: int = DEFAULT_PRIORITY
-    context: int | None = None
-    headers: Headers | None = None
-    delay: float | None = None
-    ttl: float | None = None
+    draft: Draft
     key: str | None = None
-    allow_unknown: bool = False
 
 
-class Ask(msgspec.Struct, frozen=True, gc=False):
-    """A wish to read: up to `count` messages that match all that is given."""
+class ReadRequest(msgspec.Struct, frozen=True, gc=False):
+    """A client's wish to read."""
 
     client: int
-    queue: str | None = None
-    sender: str | None = None
-    context: int | None = None
-    order: Order = "priority"
-    count: int = 1
+    selection: Selection
 
 
-class LeaseAsk(msgspec.Struct, frozen=True, gc=False):
-    """A wish to read under a lease of so many seconds."""
+class LeaseRequest(ReadRequest, frozen=True, gc=False):
+    """A client's wish to read under a lease of so many seconds."""
 
-    ask: Ask
     seconds: float = 30.0
 
 
-class Leased(msgspec.Struct, frozen=True, gc=False):
-    """A message in somebody's hands. The token proves it."""
+class NackRequest(LeaseRef, frozen=True, gc=False):
+    """A leased message to be given back, ready after so many seconds."""
 
-    message: Message
-    token: int
-
-
-class Held(msgspec.Struct, frozen=True, gc=False):
-    """The proof of a lease, to end it with (`delay`: of a nack) or to extend it (`seconds`)."""
-
-    id: int
-    token: int
     delay: float | None = None
-    seconds: float = 30.0
+
+
+class ExtendRequest(LeaseRef, frozen=True, gc=False):
+    """A lease that is to end so many seconds from now."""
+
+    seconds: float
 
 
 class Counts(msgspec.Struct, frozen=True):

@@ -1,13 +1,14 @@
 """Brings a database to the schema this program needs.
 
 Tables change by numbered migrations, applied once and in order. Functions are files of their own, always the newest,
-put in place again whenever one of them changed. Both happen in one transaction under a lock, so any number of
-processes may try at once.
+put in place again whenever one of them changed; the schema has no function that no file has. Both happen in one
+transaction under a lock, so any number of processes may try at once.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,36 @@ CREATE TABLE IF NOT EXISTS stafette.schema_state (
     changed_at timestamptz NOT NULL DEFAULT now()
 );
 INSERT INTO stafette.schema_state (version, functions) VALUES (0, '') ON CONFLICT DO NOTHING;
+"""
+
+# Those that depend on a type of ours, as the row of a view, would keep a migration from changing it.
+_TYPED = """
+SELECT DISTINCT d.objid::regprocedure::text
+FROM pg_depend AS d JOIN pg_type AS t ON d.refclassid = 'pg_type'::regclass AND d.refobjid = t.oid
+WHERE d.classid = 'pg_proc'::regclass AND t.typnamespace = 'stafette'::regnamespace
+  AND d.objid IN (SELECT p.oid FROM pg_proc AS p WHERE p.pronamespace = 'stafette'::regnamespace)
+"""
+
+# Replacing a function writes its row anew: a row at the same address is that of a function which no file has. Functions
+# of an extension are not ours to drop.
+_ROWS = """
+SELECT p.oid::regprocedure::text, p.ctid::text FROM pg_proc AS p
+WHERE p.pronamespace = 'stafette'::regnamespace
+  AND NOT EXISTS (SELECT FROM pg_depend AS d
+                  WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
+"""
+
+_OVERLOADS = """
+SELECT p.oid::regprocedure::text FROM pg_proc AS p
+WHERE p.pronamespace = 'stafette'::regnamespace AND p.proname = $1
+"""
+
+# A function without an access list has never been granted to anybody. PUBLIC is in a list only if somebody granted it.
+_GRANTS = """
+SELECT DISTINCT p.proname::text, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END,
+       a.is_grantable
+FROM pg_proc AS p CROSS JOIN LATERAL aclexplode(p.proacl) AS a
+WHERE p.pronamespace = 'stafette'::regnamespace AND a.grantee <> p.proowner
 """
 
 
@@ -53,15 +84,14 @@ def newest_version() -> int:
     return migrations()[-1].version
 
 
-def functions_sql() -> str:
-    """Every function, as one script. Bodies are not checked while loading, so the order of files does not matter."""
-    files = (path.read_text() for path in sorted((SQL / "functions").glob("*.sql")))
-    return "SET LOCAL check_function_bodies = off;\n" + "\n".join(files)
+def function_files() -> list[Path]:
+    """Every function, a file each, named as the function is."""
+    return sorted((SQL / "functions").rglob("*.sql"), key=lambda path: path.stem)
 
 
 def functions_checksum() -> str:
     """What tells one set of functions from another."""
-    return hashlib.sha256(functions_sql().encode()).hexdigest()
+    return hashlib.sha256("\n".join(path.read_text() for path in function_files()).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -90,13 +120,16 @@ async def _migrate(connection: asyncpg.Connection[asyncpg.Record], to: int) -> C
     await connection.execute(_STATE)
     before, checksum = await connection.fetchrow("SELECT version, functions FROM stafette.schema_state") or (0, "")
     refuse_newer(before)
-    for migration in migrations():
-        if before < migration.version <= to:
-            await connection.execute(migration.sql)
+    grants = await connection.fetch(_GRANTS)
+    due = [migration for migration in migrations() if before < migration.version <= to]
+    if due:
+        await _drop(connection, [function for (function,) in await connection.fetch(_TYPED)])
+    for migration in due:
+        await connection.execute(migration.sql)
     functions_due = to == newest_version() and (before != to or checksum != functions_checksum())
     if functions_due:
-        await connection.execute(functions_sql())
-        await connection.execute("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA stafette FROM PUBLIC")
+        await _load_functions(connection)
+        await _grant(connection, grants)
     await connection.execute(
         "UPDATE stafette.schema_state SET version = $1, functions = $2, changed_at = now()"
         " WHERE (version, functions) <> ($1, $2)",
@@ -104,6 +137,44 @@ async def _migrate(connection: asyncpg.Connection[asyncpg.Record], to: int) -> C
         functions_checksum() if functions_due else checksum,
     )
     return Change(before=before, after=max(before, to), functions=functions_due)
+
+
+async def _load_functions(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Put every function in place and drop those that no file has."""
+    await connection.execute("SET LOCAL check_function_bodies = off")  # so the order of files does not matter
+    rows = {tuple(row) for row in await connection.fetch(_ROWS)}
+    for path in function_files():
+        sql = path.read_text()
+        try:
+            async with connection.transaction():
+                await connection.execute(sql)
+        except asyncpg.InvalidFunctionDefinitionError:  # another result, or other names of arguments: not replaceable
+            await _drop(connection, [function for (function,) in await connection.fetch(_OVERLOADS, path.stem)])
+            await connection.execute(sql)
+    await _drop(connection, [row[0] for row in await connection.fetch(_ROWS) if tuple(row) in rows])
+
+
+async def _drop(connection: asyncpg.Connection[asyncpg.Record], functions: Sequence[str]) -> None:
+    """Drop functions on which nothing depends; what others built on them is theirs to drop."""
+    if not functions:
+        return
+    try:
+        await connection.execute(f"DROP ROUTINE {', '.join(functions)}")
+    except asyncpg.DependentObjectsStillExistError as error:
+        raise InternalError(
+            f"a function of the schema stafette has to go, but something is built on it: {error.detail};"
+            " drop that, migrate again, and build it anew"
+        ) from error
+
+
+async def _grant(connection: asyncpg.Connection[asyncpg.Record], grants: Sequence[asyncpg.Record]) -> None:
+    """Leave each function to its owner and to those who had a right to the function of that name."""
+    await connection.execute("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA stafette FROM PUBLIC")
+    names = {path.stem for path in function_files()}
+    for name, grantee, grantable in grants:
+        if name in names:
+            option = " WITH GRANT OPTION" if grantable else ""
+            await connection.execute(f"GRANT EXECUTE ON FUNCTION stafette.{name} TO {grantee}{option}")
 
 
 async def reset(url: str) -> Change:

@@ -26,7 +26,17 @@ from stafette.database.connect import (
     prepare_connection,
     translated_errors,
 )
-from stafette.database.requests import Ask, Counts, Held, Identity, LeaseAsk, Leased, Overview, Send, Statistics
+from stafette.database.requests import (
+    Counts,
+    ExtendRequest,
+    Identity,
+    LeaseRequest,
+    NackRequest,
+    Overview,
+    ReadRequest,
+    SendRequest,
+    Statistics,
+)
 from stafette.database.schema import require_current, require_durability
 from stafette.errors import (
     ClientNotFound,
@@ -37,13 +47,17 @@ from stafette.errors import (
     Unavailable,
     from_code,
 )
-from stafette.model import Client, Message, Queue
+from stafette.model import Client, Leased, LeaseRef, Message, Queue, QueueOptions
 
 ACQUIRE_SECONDS = 10.0
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
+DEFAULT_OPTIONS = QueueOptions()
+
+_QUEUE = ", ".join(name if name == "messages" else f"(queue).{name}" for name in Queue.__struct_fields__)
+"""The columns of a queue as functions answer with it, in the order of its fields."""
 _NO_QUEUE = "name at least one queue to send to"
 _LEASE_LOST = "the lease has run out or was given up; the message may be in other hands"
 
@@ -94,38 +108,38 @@ class Store:
 
     # Messages: batches
 
-    async def send(self, sends: Sequence[Send]) -> list[list[int] | StafetteError]:
+    async def send(self, requests: Sequence[SendRequest]) -> list[list[int] | StafetteError]:
         """Store messages; the answer to each is its id in every queue, in the order of its queues."""
-        answers = await self.send_together([[send] for send in sends])
+        answers = await self.send_together([[request] for request in requests])
         return [answer if isinstance(answer, StafetteError) else answer[0] for answer in answers]
 
-    async def send_together(self, groups: Sequence[Sequence[Send]]) -> list[list[list[int]] | StafetteError]:
+    async def send_together(self, groups: Sequence[Sequence[SendRequest]]) -> list[list[list[int]] | StafetteError]:
         """Store groups of messages, each group as a whole or not at all; its key is that of its first message."""
         return await self._batch(self._send, groups)
 
-    async def receive(self, asks: Sequence[Ask]) -> list[list[Message] | StafetteError]:
-        """Pop what each ask is due, removed in the transaction that answers."""
-        return await self._batch(self._receive, asks)
+    async def receive(self, requests: Sequence[ReadRequest]) -> list[list[Message] | StafetteError]:
+        """Pop what each request is due, removed in the transaction that answers."""
+        return await self._batch(self._receive, requests)
 
-    async def peek(self, asks: Sequence[Ask]) -> list[list[Message] | StafetteError]:
+    async def peek(self, requests: Sequence[ReadRequest]) -> list[list[Message] | StafetteError]:
         """Show what `receive` would pop, and leave it there."""
-        return await self._batch(self._peek, asks)
+        return await self._batch(self._peek, requests)
 
-    async def lease(self, asks: Sequence[LeaseAsk]) -> list[list[Leased] | StafetteError]:
+    async def lease(self, requests: Sequence[LeaseRequest]) -> list[list[Leased] | StafetteError]:
         """Hand out messages that come back unless they are acknowledged in time."""
-        return await self._batch(self._lease, asks)
+        return await self._batch(self._lease, requests)
 
-    async def ack(self, leases: Sequence[Held]) -> list[StafetteError | None]:
+    async def ack(self, leases: Sequence[LeaseRef]) -> list[StafetteError | None]:
         """Be done with leased messages."""
         return await self._batch(self._ack, leases)
 
-    async def nack(self, leases: Sequence[Held]) -> list[str | StafetteError | None]:
+    async def nack(self, requests: Sequence[NackRequest]) -> list[str | StafetteError | None]:
         """Give leased messages back, each after its delay; the answer is the queue in which it is ready, if it is."""
-        return await self._batch(self._nack, leases)
+        return await self._batch(self._nack, requests)
 
-    async def extend(self, leases: Sequence[Held]) -> list[StafetteError | None]:
+    async def extend(self, requests: Sequence[ExtendRequest]) -> list[StafetteError | None]:
         """Let leases end later: so many seconds from now."""
-        return await self._batch(self._extend, leases)
+        return await self._batch(self._extend, requests)
 
     async def _batch(
         self,
@@ -142,75 +156,79 @@ class Store:
                 return [error]
         return [answer for request in requests for answer in await self._batch(work, [request])]
 
-    async def _send(self, groups: Sequence[Sequence[Send]]) -> list[list[list[int]] | StafetteError]:
+    async def _send(self, groups: Sequence[Sequence[SendRequest]]) -> list[list[list[int]] | StafetteError]:
         parts = [
-            (number, queue, send, group[0].key)
+            (number, request.sender, queue, request.draft, group[0].key)
             for number, group in enumerate(groups)
-            for send in group
-            for queue in send.queues
+            for request in group
+            for queue in request.draft.queues
         ]
         rows = await self.fetch(
             "SELECT * FROM stafette.send_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
-            [number for number, _, _, _ in parts],
-            [send.sender for _, _, send, _ in parts],
-            [queue for _, queue, _, _ in parts],
-            [send.receiver for _, _, send, _ in parts],
-            [send.priority for _, _, send, _ in parts],
-            [send.context for _, _, send, _ in parts],
-            [send.headers for _, _, send, _ in parts],
-            [send.body for _, _, send, _ in parts],
-            [send.delay for _, _, send, _ in parts],
-            [send.ttl for _, _, send, _ in parts],
-            [key for _, _, _, key in parts],
-            [send.allow_unknown for _, _, send, _ in parts],
+            [number for number, _, _, _, _ in parts],
+            [sender for _, sender, _, _, _ in parts],
+            [queue for _, _, queue, _, _ in parts],
+            [draft.receiver for _, _, _, draft, _ in parts],
+            [draft.priority for _, _, _, draft, _ in parts],
+            [draft.context for _, _, _, draft, _ in parts],
+            [draft.headers for _, _, _, draft, _ in parts],
+            [draft.body for _, _, _, draft, _ in parts],
+            [draft.delay for _, _, _, draft, _ in parts],
+            [draft.ttl for _, _, _, draft, _ in parts],
+            [key for _, _, _, _, key in parts],
+            [draft.allow_unknown for _, _, _, draft, _ in parts],
         )
         ids: list[list[int]] = [[] for _ in groups]
         faults: dict[int, StafetteError] = {
             number: InvalidRequest(_NO_QUEUE)
             for number, group in enumerate(groups)
-            if not group or not all(send.queues for send in group)
+            if not group or not all(request.draft.queues for request in group)
         }
         for number, message_id, fault, detail in rows:
             ids[number].append(message_id)
             if fault is not None:
                 faults[number] = from_code(fault, detail)
         return [
-            faults.get(number) or _by_send(group, found)
-            for number, (group, found) in enumerate(zip(groups, ids, strict=True))
+            faults.get(number) or _by_draft(group, message_ids)
+            for number, (group, message_ids) in enumerate(zip(groups, ids, strict=True))
         ]
 
-    async def _receive(self, asks: Sequence[Ask]) -> list[list[Message] | StafetteError]:
-        rows = await self.fetch("SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6)", *_columns(asks))
-        return _sorted_out(rows, len(asks), _message)
+    async def _receive(self, requests: Sequence[ReadRequest]) -> list[list[Message] | StafetteError]:
+        rows = await self.fetch("SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6)", *_columns(requests))
+        return _sorted_out(rows, len(requests), _message)
 
-    async def _peek(self, asks: Sequence[Ask]) -> list[list[Message] | StafetteError]:
-        rows = await self.fetch("SELECT * FROM stafette.peek_batch($1, $2, $3, $4, $5, $6)", *_columns(asks))
-        return _sorted_out(rows, len(asks), _message)
+    async def _peek(self, requests: Sequence[ReadRequest]) -> list[list[Message] | StafetteError]:
+        rows = await self.fetch("SELECT * FROM stafette.peek_batch($1, $2, $3, $4, $5, $6)", *_columns(requests))
+        return _sorted_out(rows, len(requests), _message)
 
-    async def _lease(self, asks: Sequence[LeaseAsk]) -> list[list[Leased] | StafetteError]:
+    async def _lease(self, requests: Sequence[LeaseRequest]) -> list[list[Leased] | StafetteError]:
         rows = await self.fetch(
             "SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7)",
-            *_columns([lease.ask for lease in asks]),
-            [lease.seconds for lease in asks],
+            *_columns(requests),
+            [request.seconds for request in requests],
         )
-        return _sorted_out(rows, len(asks), lambda row: Leased(_message(row), row[13]))
+        return _sorted_out(rows, len(requests), lambda row: Leased(_message(row), row[13]))
 
-    async def _ack(self, leases: Sequence[Held]) -> list[StafetteError | None]:
+    async def _ack(self, leases: Sequence[LeaseRef]) -> list[StafetteError | None]:
         rows = await self.fetch("SELECT stafette.ack_batch($1, $2)", *_proofs(leases))
         return _kept(rows, len(leases))
 
-    async def _nack(self, leases: Sequence[Held]) -> list[str | StafetteError | None]:
+    async def _nack(self, requests: Sequence[NackRequest]) -> list[str | StafetteError | None]:
         rows = await self.fetch(
-            "SELECT * FROM stafette.nack_batch($1, $2, $3)", *_proofs(leases), [lease.delay for lease in leases]
+            "SELECT * FROM stafette.nack_batch($1, $2, $3)",
+            *_proofs(requests),
+            [request.delay for request in requests],
         )
         ready_in = {place - 1: queue for place, queue in rows}
-        return [ready_in[place] if place in ready_in else LeaseLost(_LEASE_LOST) for place in range(len(leases))]
+        return [ready_in[place] if place in ready_in else LeaseLost(_LEASE_LOST) for place in range(len(requests))]
 
-    async def _extend(self, leases: Sequence[Held]) -> list[StafetteError | None]:
+    async def _extend(self, requests: Sequence[ExtendRequest]) -> list[StafetteError | None]:
         rows = await self.fetch(
-            "SELECT stafette.extend_batch($1, $2, $3)", *_proofs(leases), [lease.seconds for lease in leases]
+            "SELECT stafette.extend_batch($1, $2, $3)",
+            *_proofs(requests),
+            [request.seconds for request in requests],
         )
-        return _kept(rows, len(leases))
+        return _kept(rows, len(requests))
 
     # Messages: one queue at a time
 
@@ -224,14 +242,6 @@ class Store:
     async def purge(self, client: int, queue: str) -> int:
         """Remove all that waits in a queue; returns how many."""
         return int(await self.value("SELECT stafette.purge($1, $2)", client, queue))
-
-    async def redrive(self, queue: str) -> int:
-        """Put a queue's dead messages back to ready; returns how many."""
-        return int(await self.value("SELECT stafette.redrive($1)", queue))
-
-    async def bury(self, queue: str) -> int:
-        """Remove a queue's dead messages for good; returns how many."""
-        return int(await self.value("SELECT stafette.bury($1)", queue))
 
     async def count(self, queue: str) -> Counts:
         """How many messages a queue holds in each state."""
@@ -255,28 +265,11 @@ class Store:
     # Queues
 
     async def create_queue(
-        self,
-        client: int,
-        name: str,
-        *,
-        exclude_own: bool = False,
-        exist_ok: bool = False,
-        max_body: int | None = None,
-        max_deliveries: int | None = None,
-        dead_letter: str | None = None,
+        self, client: int, name: str, options: QueueOptions = DEFAULT_OPTIONS, *, exist_ok: bool = False
     ) -> Queue:
         """Make a queue."""
-        rows = await self.fetch(
-            "SELECT * FROM stafette.create_queue($1, $2, $3, $4, $5, $6, $7)",
-            client,
-            name,
-            exclude_own,
-            exist_ok,
-            max_body,
-            max_deliveries,
-            dead_letter,
-        )
-        return Queue(*rows[0])
+        [queue] = await self._queues("create_queue($1, $2, $3, $4)", client, name, options, exist_ok)
+        return queue
 
     async def delete_queue(self, client: int, name: str, *, force: bool = False) -> None:
         """Delete an empty queue, or with force any, with all its messages."""
@@ -285,26 +278,28 @@ class Store:
     async def queue(self, name_or_id: str | int) -> Queue:
         """One queue."""
         name, number = (name_or_id, None) if isinstance(name_or_id, str) else (None, name_or_id)
-        rows = await self.fetch("SELECT * FROM stafette.find_queue($1, $2)", name, number)
-        if not rows:
+        queues = await self._queues("find_queue($1, $2)", name, number)
+        if not queues:
             raise QueueNotFound(f"there is no queue {name_or_id}; create it first")
-        return Queue(*rows[0])
+        return queues[0]
 
     async def personal_queue(self, client: str) -> Queue:
         """The personal queue of a client."""
-        rows = await self.fetch("SELECT * FROM stafette.personal_queue($1)", client)
-        if not rows:
+        queues = await self._queues("personal_queue($1)", client)
+        if not queues:
             raise ClientNotFound(f"there is no client {client}")
-        return Queue(*rows[0])
+        return queues[0]
 
     async def queues(self, *, after: str = "", limit: int | None = None) -> list[Queue]:
         """Queues by name."""
-        rows = await self.fetch("SELECT * FROM stafette.list_queues($1, $2)", after, limit)
-        return [Queue(*row) for row in rows]
+        return await self._queues("list_queues($1, $2)", after, limit)
 
     async def waiting_queues(self, client: int, *, limit: int | None = None) -> list[Queue]:
         """The queues that hold messages addressed to this client, with how many."""
-        rows = await self.fetch("SELECT * FROM stafette.waiting_queues($1, $2)", client, limit)
+        return await self._queues("waiting_queues($1, $2)", client, limit)
+
+    async def _queues(self, call: str, *arguments: Any) -> list[Queue]:
+        rows = await self.fetch(f"SELECT {_QUEUE} FROM stafette.{call}", *arguments)  # noqa: S608  # our own names
         return [Queue(*row) for row in rows]
 
     # Clients and sessions
@@ -326,13 +321,9 @@ class Store:
         rows = await self.fetch("SELECT * FROM stafette.list_clients($1, $2)", after, limit)
         return [Client(*row) for row in rows]
 
-    async def delete_client(self, name: str, *, by: int | None = None) -> None:
-        """Delete a client that is offline, with its personal queue and what waits for it; `by` a client, or us."""
+    async def delete_client(self, name: str, *, by: int) -> None:
+        """Delete a client that is offline, with its personal queue and what waits for it, for another or itself."""
         await self.fetch("SELECT stafette.delete_client($1, $2)", by, name)
-
-    async def set_secret(self, name: str, secret: str | None) -> None:
-        """Set or remove the hash of a client's secret."""
-        await self.fetch("SELECT stafette.set_secret($1, $2)", name, secret)
 
     async def take_sessions(
         self, clients: Sequence[int], broker: int, *, resumed: Sequence[int] = ()
@@ -370,22 +361,26 @@ class Store:
         """The sessions a broker holds: token by client."""
         return dict(await self.fetch("SELECT * FROM stafette.broker_sessions($1)", broker))  # type: ignore[arg-type]
 
-    # Bells between brokers
+    # Notifications between brokers
 
-    async def park(self, broker: int, queues: Sequence[str]) -> None:
+    async def announce_interests(self, broker: int, queues: Sequence[str]) -> None:
         """Say for which queues, and no others, a broker has reads parked; '' stands for any queue."""
-        await self.fetch("SELECT stafette.park($1, $2)", broker, queues)
+        await self.fetch("SELECT stafette.announce_interests($1, $2)", broker, queues)
 
-    async def parked_elsewhere(self, broker: int) -> dict[str, set[int]]:
+    async def interests_elsewhere(self, broker: int) -> dict[str, set[int]]:
         """Which other brokers have reads parked, by queue."""
-        found: dict[str, set[int]] = {}
-        for queue, other in await self.fetch("SELECT * FROM stafette.parked_elsewhere($1)", broker):
-            found.setdefault(queue, set()).add(other)
-        return found
+        interests: dict[str, set[int]] = {}
+        for queue, other in await self.fetch("SELECT * FROM stafette.interests_elsewhere($1)", broker):
+            interests.setdefault(queue, set()).add(other)
+        return interests
 
-    async def ring(self, bells: Sequence[tuple[int, str]]) -> None:
+    async def notify_brokers(self, notifications: Sequence[tuple[int, str]]) -> None:
         """Tell brokers that there is something new in a queue."""
-        await self.fetch("SELECT stafette.ring($1, $2)", [broker for broker, _ in bells], [queue for _, queue in bells])
+        await self.fetch(
+            "SELECT stafette.notify_brokers($1, $2)",
+            [broker for broker, _ in notifications],
+            [queue for _, queue in notifications],
+        )
 
     async def listen(self, channels: Mapping[str, Callable[[str], None]]) -> None:
         """Hand what is notified on these channels to whom it concerns, until the connection breaks."""
@@ -438,22 +433,23 @@ async def _leave_as_is(_connection: object) -> None:
     """Our functions leave nothing behind in a session, so a returned connection needs no round trip to clean it."""
 
 
-def _by_send(group: Sequence[Send], ids: list[int]) -> list[list[int]]:
+def _by_draft(group: Sequence[SendRequest], ids: list[int]) -> list[list[int]]:
     """Deal the ids of a group's messages out: to each as many as it has queues."""
     if len(group) == 1:
         return [ids]
     left = iter(ids)
-    return [list(itertools.islice(left, len(send.queues))) for send in group]
+    return [list(itertools.islice(left, len(request.draft.queues))) for request in group]
 
 
-def _columns(asks: Sequence[Ask]) -> tuple[list[Any], ...]:
+def _columns(requests: Sequence[ReadRequest]) -> tuple[list[Any], ...]:
+    selections = [request.selection for request in requests]
     return (
-        [ask.client for ask in asks],
-        [ask.queue for ask in asks],
-        [ask.sender for ask in asks],
-        [ask.context for ask in asks],
-        [ask.order == "arrival" for ask in asks],
-        [ask.count for ask in asks],
+        [request.client for request in requests],
+        [selection.queue for selection in selections],
+        [selection.sender for selection in selections],
+        [selection.context for selection in selections],
+        [selection.order == "arrival" for selection in selections],
+        [selection.count for selection in selections],
     )
 
 
@@ -476,8 +472,8 @@ def _sorted_out(
     return answers
 
 
-def _proofs(leases: Sequence[Held]) -> tuple[list[int], list[int]]:
-    return [lease.id for lease in leases], [lease.token for lease in leases]
+def _proofs(leases: Sequence[LeaseRef]) -> tuple[list[int], list[int]]:
+    return [lease.message for lease in leases], [lease.token for lease in leases]
 
 
 def _kept(rows: Sequence[asyncpg.Record], length: int) -> list[StafetteError | None]:

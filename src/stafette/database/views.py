@@ -5,6 +5,7 @@ Their field names are interface: web pages use them, and the REST API has them a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -15,6 +16,16 @@ from stafette.model import Headers, Mode
 MessageState = Literal["ready", "delayed", "leased", "dead"]
 QueueOrder = Literal["name", "ready", "oldest"]
 Role = Literal["admin", "viewer"]
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who does something that is written to the audit, and from where."""
+
+    role: str
+    address: str
+
+
 Which = Literal["sent", "waiting"]
 
 

@@ -3,7 +3,7 @@
 --
 -- There are no foreign keys from messages: the check locks a row of queues and of clients for every send. Instead all
 -- that writes messages holds the structure lock in share mode, and deleting a queue or client holds it alone
--- (functions/hold_structure.sql).
+-- (functions/lock_catalog.sql).
 
 CREATE SEQUENCE stafette.message_id;
 

@@ -12,7 +12,7 @@ CREATE OR REPLACE VIEW stafette.queue_list AS
     LEFT JOIN stafette.clients AS o ON o.id = q.owner_id
     LEFT JOIN stafette.queues AS d ON d.id = q.dead_letter_id;
 
--- The last count of everything (functions/take_stock.sql). There is no row before the first.
+-- The last count of everything (functions/brokers/count_all_messages.sql). There is no row before the first.
 CREATE TABLE stafette.stock (
     one_row   boolean          PRIMARY KEY DEFAULT true CHECK (one_row),
     at        timestamptz      NOT NULL,

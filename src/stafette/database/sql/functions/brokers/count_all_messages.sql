@@ -1,0 +1,80 @@
+-- Upkeep: counts all messages by queue and state, in one pass over indexes, and finds each queue's oldest: the head of
+-- its lanes that came first. One broker at a time, no sooner than the pause after the last time, and never for more
+-- than a twentieth of the time; true when it was done. Only what changed is written.
+CREATE OR REPLACE FUNCTION stafette.count_all_messages(pause double precision, force boolean DEFAULT false)
+RETURNS boolean
+LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_nestloop = off      -- however wrong the statistics: no pass over one list per queue
+AS $$
+DECLARE
+    began  timestamptz := clock_timestamp();
+    online bigint;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(5746662) OR NOT force AND EXISTS (
+        SELECT FROM stafette.stock AS s
+        WHERE s.at + greatest(pause, 20 * s.seconds) * interval '1 second' > began
+          AND s.at <= began                                  -- a clock that was put back must not stop us
+    ) THEN
+        RETURN false;
+    END IF;
+
+    WITH lane AS MATERIALIZED (
+        SELECT r.queue_id, r.receiver_id, r.rank, count(*) AS messages, min(r.id) AS head
+        FROM stafette.ready AS r GROUP BY r.queue_id, r.receiver_id, r.rank
+    ), waiting AS MATERIALIZED (
+        SELECT DISTINCT ON (l.queue_id) l.queue_id, l.receiver_id, l.rank, l.head,
+               sum(l.messages) OVER (PARTITION BY l.queue_id)::bigint AS messages
+        FROM lane AS l ORDER BY l.queue_id, l.head
+    ), counted AS MATERIALIZED (
+        SELECT q.id AS queue_id, coalesce(w.messages, 0) AS ready, coalesce(y.messages, 0) AS delayed,
+               coalesce(l.messages, 0) AS leased, coalesce(d.messages, 0) AS dead,
+               (SELECT r.arrived_at FROM stafette.ready AS r
+                WHERE r.queue_id = w.queue_id AND r.receiver_id = w.receiver_id AND r.rank = w.rank AND r.id = w.head
+               ) AS oldest_at
+        FROM stafette.queues AS q
+        LEFT JOIN waiting AS w ON w.queue_id = q.id
+        LEFT JOIN (SELECT m.queue_id, count(*) AS messages FROM stafette.delayed AS m GROUP BY m.queue_id) AS y
+            ON y.queue_id = q.id
+        LEFT JOIN (SELECT m.queue_id, count(*) AS messages FROM stafette.leased AS m GROUP BY m.queue_id) AS l
+            ON l.queue_id = q.id
+        LEFT JOIN (SELECT m.queue_id, count(*) AS messages FROM stafette.dead AS m GROUP BY m.queue_id) AS d
+            ON d.queue_id = q.id
+    ), by_queue AS (
+        INSERT INTO stafette.stock_of_queues (queue_id, ready, delayed, leased, dead, oldest_at)
+        SELECT c.queue_id, c.ready, c.delayed, c.leased, c.dead, c.oldest_at
+        FROM counted AS c
+        LEFT JOIN stafette.stock_of_queues AS s ON s.queue_id = c.queue_id
+        WHERE CASE WHEN s.queue_id IS NULL THEN c.ready + c.delayed + c.leased + c.dead > 0
+                   ELSE (s.ready, s.delayed, s.leased, s.dead, s.oldest_at)
+                        IS DISTINCT FROM (c.ready, c.delayed, c.leased, c.dead, c.oldest_at) END
+        ON CONFLICT (queue_id) DO UPDATE SET ready = excluded.ready, delayed = excluded.delayed,
+            leased = excluded.leased, dead = excluded.dead, oldest_at = excluded.oldest_at
+    ), gone AS (
+        DELETE FROM stafette.stock_of_queues AS s
+        WHERE NOT EXISTS (SELECT FROM stafette.queues AS q WHERE q.id = s.queue_id)
+    )
+    INSERT INTO stafette.stock (at, seconds, ready, delayed, leased, dead, oldest_at)
+    SELECT began, 0, coalesce(sum(c.ready), 0), coalesce(sum(c.delayed), 0), coalesce(sum(c.leased), 0),
+           coalesce(sum(c.dead), 0), min(c.oldest_at)
+    FROM counted AS c
+    ON CONFLICT (one_row) DO UPDATE SET at = excluded.at, ready = excluded.ready, delayed = excluded.delayed,
+        leased = excluded.leased, dead = excluded.dead, oldest_at = excluded.oldest_at;
+
+    IF NOT EXISTS (SELECT FROM stafette.queue_depths AS d WHERE d.at = date_trunc('minute', began)) THEN
+        INSERT INTO stafette.queue_depths (queue_id, at, messages)
+        SELECT s.queue_id, date_trunc('minute', began), s.ready
+        FROM stafette.stock_of_queues AS s ORDER BY s.ready DESC, s.queue_id LIMIT 100;
+    END IF;
+
+    online := (SELECT count(*) FROM stafette.client_list AS c WHERE c.broker IS NOT NULL);
+    INSERT INTO stafette.history (span, at, ready, delayed, leased, dead, online)
+    SELECT t.span, date_bin(t.span * interval '1 second', began, 'epoch'), s.ready, s.delayed, s.leased, s.dead, online
+    FROM stafette.stock AS s CROSS JOIN (VALUES (10), (300)) AS t (span)
+    ORDER BY t.span                                              -- as add_history() does, or the two could deadlock
+    ON CONFLICT (span, at) DO UPDATE SET ready = excluded.ready, delayed = excluded.delayed, leased = excluded.leased,
+        dead = excluded.dead, online = excluded.online;
+
+    UPDATE stafette.stock SET seconds = extract(epoch FROM clock_timestamp() - began);
+    RETURN true;
+END
+$$;

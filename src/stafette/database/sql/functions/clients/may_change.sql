@@ -1,0 +1,14 @@
+-- Raises unless this client is registered and may change things.
+CREATE OR REPLACE FUNCTION stafette.may_change(client integer) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    caller stafette.clients;
+BEGIN
+    SELECT * INTO caller FROM stafette.clients AS c WHERE c.id = client AND c.registered_at IS NOT NULL;
+    IF caller.id IS NULL THEN
+        PERFORM stafette.raise_fault(105, 'the client is not registered (any more); connect again');
+    ELSIF caller.mode <> 'full' THEN
+        PERFORM stafette.raise_fault(107, format('client %s is read-only; it may only look', caller.name));
+    END IF;
+END
+$$;

@@ -1,0 +1,29 @@
+-- Puts clients online through a broker, each unless it has a live session already or has been deleted in between: then
+-- its token is NULL. Of several that want the same name in one batch, the first gets it. Who shows the token of the live
+-- session continues it, under a new token.
+CREATE OR REPLACE FUNCTION stafette.take_sessions(clients integer[], tokens bigint[], broker integer, resumed bigint[])
+RETURNS TABLE (place integer, token bigint)
+LANGUAGE sql AS $$
+    SELECT stafette.lock_catalog();   -- so that none is deleted between the look at it and its session
+    WITH first AS MATERIALIZED (
+        SELECT DISTINCT ON (a.client) a.client, a.token, a.place
+        FROM unnest(clients, tokens) WITH ORDINALITY AS a (client, token, place)
+        JOIN stafette.clients AS c ON c.id = a.client AND c.registered_at IS NOT NULL
+        ORDER BY a.client, a.place
+    ), taken AS (
+        INSERT INTO stafette.sessions AS s (client_id, broker_id, token)
+        SELECT f.client, broker, f.token FROM first AS f ORDER BY f.client
+        ON CONFLICT (client_id) DO UPDATE
+            SET broker_id = excluded.broker_id, token = excluded.token, since = now()
+            WHERE s.token = ANY (resumed) OR NOT EXISTS (SELECT FROM stafette.brokers AS b
+                              WHERE b.id = s.broker_id AND b.alive_until > clock_timestamp())
+        RETURNING s.client_id, s.token
+    ), seen AS (
+        UPDATE stafette.clients AS c SET last_seen_at = now() FROM taken AS t WHERE c.id = t.client_id
+    )
+    SELECT a.place::integer, t.token
+    FROM unnest(clients) WITH ORDINALITY AS a (client, place)
+    LEFT JOIN first AS f ON f.client = a.client AND f.place = a.place
+    LEFT JOIN taken AS t ON t.client_id = f.client
+    ORDER BY a.place
+$$;

@@ -1,0 +1,13 @@
+-- An operator removes the dead messages of a queue for good. Returns how many.
+CREATE OR REPLACE FUNCTION stafette.delete_dead(actor text, origin text, queue text) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    target  stafette.queues := stafette.get_queue(queue);
+    deleted bigint;
+BEGIN
+    DELETE FROM stafette.dead AS d WHERE d.queue_id = target.id;
+    GET DIAGNOSTICS deleted = ROW_COUNT;
+    PERFORM stafette.record_action(actor, origin, 'bury', queue, format('%s messages', deleted));
+    RETURN deleted;
+END
+$$;

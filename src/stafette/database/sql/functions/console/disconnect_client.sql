@@ -1,0 +1,21 @@
+-- An operator has a client's session ended by its broker; false when the client is offline.
+CREATE OR REPLACE FUNCTION stafette.disconnect_client(actor text, origin text, client_name text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    target_id integer := (SELECT c.id FROM stafette.find_client(client_name) AS c);
+    broker    integer;
+BEGIN
+    IF target_id IS NULL THEN
+        PERFORM stafette.raise_fault(105, format('there is no client %s', client_name));
+    END IF;
+    SELECT b.id INTO broker
+    FROM stafette.sessions AS s JOIN stafette.brokers AS b ON b.id = s.broker_id AND b.alive_until > now()
+    WHERE s.client_id = target_id;
+    IF broker IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM pg_notify('stafette_orders_' || broker, 'disconnect ' || target_id);
+    PERFORM stafette.record_action(actor, origin, 'disconnect', client_name, '');
+    RETURN true;
+END
+$$;

@@ -1,9 +1,0 @@
--- Deletes a queue: an empty one, or with force any, with all its messages.
-CREATE OR REPLACE FUNCTION stafette.delete_queue(client integer, queue text, force boolean DEFAULT false) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM stafette.hold_structure(alone => true);
-    PERFORM stafette.may_change(client);
-    PERFORM stafette.remove_queue(queue, force);
-END
-$$;

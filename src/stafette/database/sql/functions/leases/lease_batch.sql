@@ -1,0 +1,43 @@
+-- Like receive_batch(), but what is given is kept in leased until it is acknowledged, given back, or the lease runs
+-- out. The token fences: after a redelivery the old one is worth nothing.
+CREATE OR REPLACE FUNCTION stafette.lease_batch(
+    clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
+    seconds double precision[]
+) RETURNS SETOF stafette.answer
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+    asks stafette.ask[];
+BEGIN
+    PERFORM stafette.lock_catalog();
+    asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, true);
+
+    RETURN QUERY
+    WITH taken AS MATERIALIZED (
+        SELECT * FROM stafette.take_batch(asks)
+    ), lease AS (
+        INSERT INTO stafette.leased AS l
+            (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
+             token, holder_id, leased_until)
+        SELECT t.id, t.queue_id, t.receiver_id, t.sender_id, t.rank, t.deliveries + 1, t.context, t.arrived_at,
+               t.expires_at, t.headers, t.body, nextval('stafette.lease_token'), clients[t.place],
+               now() + seconds[t.place] * interval '1 second'
+        FROM taken AS t
+        RETURNING l.id, l.token, l.deliveries
+    )
+    SELECT t.place, NULL::integer, NULL::text, t.id,
+           coalesce((SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
+                    stafette.name_of_queue(t.queue_id)),
+           coalesce((SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
+                    stafette.name_of_client(t.sender_id)),
+           CASE WHEN t.receiver_id <> 0 THEN (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id) END,
+           t.context, 10 - t.rank, t.arrived_at,
+           k.deliveries::integer, t.headers, t.body, k.token
+    FROM taken AS t
+    JOIN lease AS k ON k.id = t.id
+    ORDER BY t.place, CASE WHEN by_arrival[t.place] THEN 0 ELSE t.rank END, t.id;
+
+    RETURN QUERY SELECT * FROM stafette.faults(asks);
+END
+$$;

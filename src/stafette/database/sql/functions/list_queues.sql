@@ -1,6 +1,0 @@
--- Queues by name, from the one after a given name on, each with the number of its ready messages.
-CREATE OR REPLACE FUNCTION stafette.list_queues(after_name text DEFAULT '', at_most integer DEFAULT NULL)
-RETURNS SETOF stafette.queue_list
-LANGUAGE sql STABLE AS $$
-    SELECT * FROM stafette.queue_list AS q WHERE q.name > after_name ORDER BY q.name LIMIT at_most
-$$;

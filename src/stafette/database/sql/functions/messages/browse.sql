@@ -1,0 +1,47 @@
+-- A page of a queue's ready messages in order of arrival, nothing locked. A viewer sees its own lanes; without a
+-- viewer (an operator) all. Lanes and ranks are found by skipping through the key, so a page costs a probe for each of
+-- them however long the queue is.
+CREATE OR REPLACE FUNCTION stafette.browse(viewer integer, in_queue text, after_id bigint, at_most integer)
+RETURNS SETOF stafette.answer
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+    target stafette.queues := stafette.get_queue(in_queue);
+BEGIN
+    IF target.owner_id <> viewer THEN
+        PERFORM stafette.raise_fault(107, format('queue %s is personal; only its owner may look into it', in_queue));
+    END IF;
+    RETURN QUERY
+    WITH RECURSIVE lane AS (
+        (SELECT r.receiver_id, r.rank FROM stafette.ready AS r
+         WHERE r.queue_id = target.id ORDER BY r.receiver_id, r.rank LIMIT 1)
+        UNION ALL
+        SELECT further.receiver_id, further.rank
+        FROM lane
+        CROSS JOIN LATERAL (
+            SELECT r.receiver_id, r.rank FROM stafette.ready AS r
+            WHERE r.queue_id = target.id AND (r.receiver_id, r.rank) > (lane.receiver_id, lane.rank)
+            ORDER BY r.receiver_id, r.rank LIMIT 1
+        ) AS further
+    )
+    SELECT 1, NULL::integer, NULL::text, m.id, target.name, s.name, v.name, m.context, 10 - m.rank, m.arrived_at,
+           m.deliveries::integer, m.headers, m.body, NULL::bigint
+    FROM (
+        SELECT head.*
+        FROM lane
+        CROSS JOIN LATERAL (
+            SELECT r.* FROM stafette.ready AS r
+            WHERE r.queue_id = target.id AND r.receiver_id = lane.receiver_id AND r.rank = lane.rank
+              AND r.id > coalesce(after_id, 0) AND (r.expires_at IS NULL OR r.expires_at > now())
+              AND NOT (target.exclude_own AND r.sender_id = viewer IS TRUE)
+            ORDER BY r.id LIMIT at_most
+        ) AS head
+        WHERE viewer IS NULL OR lane.receiver_id IN (0, viewer)
+        ORDER BY head.id LIMIT at_most
+    ) AS m
+    JOIN stafette.clients AS s ON s.id = m.sender_id
+    LEFT JOIN stafette.clients AS v ON v.id = m.receiver_id
+    ORDER BY m.id;
+END
+$$;

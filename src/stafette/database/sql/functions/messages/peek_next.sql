@@ -1,0 +1,88 @@
+-- What a client would be given next, in order, without locking anything. A message is visible when it is for anyone
+-- or for this client; in a queue with exclude_own, never what the client sent itself. Messages in a personal queue are
+-- always addressed to its owner, so the lanes keep private what is private.
+--
+-- Every branch reads lanes in index order, a few rows from each, and merges the heads. Arrival order within a lane is
+-- a merge of its ten ranks: ten short probes cost less than one more index on every send.
+CREATE OR REPLACE FUNCTION stafette.peek_next(
+    reader integer, in_queue integer, from_sender integer, with_context bigint, by_arrival boolean, wanted integer,
+    skipped bigint[] DEFAULT '{}'
+) RETURNS TABLE (tid tid, id bigint)
+LANGUAGE plpgsql STABLE
+AS $$
+#variable_conflict use_column
+DECLARE
+    own_hidden boolean := (SELECT q.exclude_own FROM stafette.queues AS q WHERE q.id = in_queue);
+BEGIN
+    IF with_context IS NOT NULL THEN
+        RETURN QUERY
+        WITH same AS MATERIALIZED (        -- by context alone: else a plan from when all was empty may take any index
+            SELECT r.ctid AS tid, r.id, r.queue_id, r.receiver_id, r.sender_id, r.rank, r.expires_at
+            FROM stafette.ready AS r WHERE r.context = with_context
+        )
+        SELECT r.tid, r.id
+        FROM same AS r
+        JOIN stafette.queues AS q ON q.id = r.queue_id
+        WHERE r.receiver_id IN (0, reader)
+          AND (in_queue IS NULL OR r.queue_id = in_queue) AND (from_sender IS NULL OR r.sender_id = from_sender)
+          AND NOT (q.exclude_own AND r.sender_id = reader)
+          AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
+        ORDER BY CASE WHEN by_arrival THEN 0 ELSE r.rank END, r.id
+        LIMIT wanted;
+
+    ELSIF from_sender IS NOT NULL THEN
+        RETURN QUERY
+        WITH RECURSIVE queue AS (          -- the queues that hold something of this sender: a skip scan
+            SELECT coalesce(in_queue, (SELECT min(r.queue_id) FROM stafette.ready AS r
+                                       WHERE r.sender_id = from_sender)) AS id
+            UNION ALL
+            SELECT (SELECT min(r.queue_id) FROM stafette.ready AS r
+                    WHERE r.sender_id = from_sender AND r.queue_id > queue.id)
+            FROM queue WHERE in_queue IS NULL AND queue.id IS NOT NULL
+        )
+        SELECT head.tid, head.id
+        FROM queue
+        JOIN stafette.queues AS q ON q.id = queue.id AND NOT (q.exclude_own AND from_sender = reader)
+        CROSS JOIN unnest(ARRAY[0, reader]) AS lane (receiver_id)
+        CROSS JOIN generate_series(0, 9) AS step (rank)
+        CROSS JOIN LATERAL (
+            SELECT r.ctid AS tid, r.id FROM stafette.ready AS r
+            WHERE r.sender_id = from_sender AND r.queue_id = queue.id AND r.receiver_id = lane.receiver_id
+              AND r.rank = step.rank
+              AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
+            ORDER BY r.id LIMIT wanted
+        ) AS head
+        ORDER BY CASE WHEN by_arrival THEN 0 ELSE step.rank END, head.id
+        LIMIT wanted;
+
+    ELSIF by_arrival THEN
+        RETURN QUERY
+        SELECT head.tid, head.id
+        FROM unnest(ARRAY[0, reader]) AS lane (receiver_id)
+        CROSS JOIN generate_series(0, 9) AS step (rank)
+        CROSS JOIN LATERAL (
+            SELECT r.ctid AS tid, r.id FROM stafette.ready AS r
+            WHERE r.queue_id = in_queue AND r.receiver_id = lane.receiver_id AND r.rank = step.rank
+              AND NOT (own_hidden AND r.sender_id = reader)
+              AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
+            ORDER BY r.id LIMIT wanted
+        ) AS head
+        ORDER BY head.id
+        LIMIT wanted;
+
+    ELSE
+        RETURN QUERY
+        SELECT head.tid, head.id
+        FROM unnest(ARRAY[0, reader]) AS lane (receiver_id)
+        CROSS JOIN LATERAL (
+            SELECT r.ctid AS tid, r.rank, r.id FROM stafette.ready AS r
+            WHERE r.queue_id = in_queue AND r.receiver_id = lane.receiver_id
+              AND NOT (own_hidden AND r.sender_id = reader)
+              AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
+            ORDER BY r.rank, r.id LIMIT wanted
+        ) AS head
+        ORDER BY head.rank, head.id
+        LIMIT wanted;
+    END IF;
+END
+$$;

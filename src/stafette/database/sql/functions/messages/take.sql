@@ -1,0 +1,35 @@
+-- Removes what a client is to be given next and returns it: look, then claim exactly what was seen. A message that
+-- somebody else is just taking is passed over and the look repeated, so a message is never locked without being taken:
+-- that would hide it from others for a moment, and hand it out of order.
+CREATE OR REPLACE FUNCTION stafette.take(
+    reader integer, in_queue integer, from_sender integer, with_context bigint, by_arrival boolean, wanted integer
+) RETURNS SETOF stafette.ready
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    tids    tid[];
+    ids     bigint[];
+    skipped bigint[] := '{}';
+    missing integer := wanted;
+    got     integer;
+BEGIN
+    LOOP
+        SELECT array_agg(l.tid), array_agg(l.id) INTO tids, ids
+        FROM stafette.peek_next(reader, in_queue, from_sender, with_context, by_arrival, missing, skipped) AS l;
+        EXIT WHEN ids IS NULL;
+
+        RETURN QUERY
+        DELETE FROM stafette.ready AS gone
+        WHERE gone.ctid = ANY (ARRAY(
+            SELECT r.ctid FROM stafette.ready AS r
+            WHERE r.ctid = ANY (tids) AND r.id = ANY (ids)     -- the id too: a place may have been reused
+            FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING gone.*;
+        GET DIAGNOSTICS got = ROW_COUNT;
+        missing := missing - got;
+        EXIT WHEN missing = 0 OR got = cardinality(ids);
+        skipped := skipped || ids;
+    END LOOP;
+END
+$$;

@@ -1,6 +1,0 @@
--- What operators did, the newest first, from before a note on.
-CREATE OR REPLACE FUNCTION stafette.noted_actions(before_id bigint, at_most integer) RETURNS SETOF stafette.audit
-LANGUAGE sql STABLE AS $$
-    SELECT * FROM stafette.audit AS a
-    WHERE a.id < coalesce(before_id, 9223372036854775807) ORDER BY a.id DESC LIMIT at_most
-$$;

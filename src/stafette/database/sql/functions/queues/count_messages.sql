@@ -1,0 +1,14 @@
+-- How many messages a queue holds in each state.
+CREATE OR REPLACE FUNCTION stafette.count_messages(queue text)
+RETURNS TABLE (ready bigint, delayed bigint, leased bigint, dead bigint)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    target stafette.queues := stafette.get_queue(queue);
+BEGIN
+    RETURN QUERY SELECT
+        (SELECT count(*) FROM stafette.ready AS m WHERE m.queue_id = target.id),
+        (SELECT count(*) FROM stafette.delayed AS m WHERE m.queue_id = target.id),
+        (SELECT count(*) FROM stafette.leased AS m WHERE m.queue_id = target.id),
+        (SELECT count(*) FROM stafette.dead AS m WHERE m.queue_id = target.id);
+END
+$$;

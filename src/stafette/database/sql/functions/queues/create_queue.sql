@@ -1,0 +1,13 @@
+-- Makes a queue; with exist_ok, a queue of that name that is there already is as good. The options are a JSON object with
+-- the keys of the type stafette.queue_options.
+CREATE OR REPLACE FUNCTION stafette.create_queue(
+    client integer, queue text, options jsonb DEFAULT '{}', exist_ok boolean DEFAULT false
+) RETURNS SETOF stafette.counted_queue
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM stafette.lock_catalog();
+    PERFORM stafette.may_change(client);
+    PERFORM stafette.create_queue_unchecked(client, queue, options, exist_ok);
+    RETURN QUERY SELECT * FROM stafette.find_queue(queue);
+END
+$$;

@@ -1,0 +1,9 @@
+-- Deletes a queue: an empty one, or with force any, with all its messages.
+CREATE OR REPLACE FUNCTION stafette.delete_queue(client integer, queue text, force boolean DEFAULT false) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM stafette.lock_catalog(exclusive => true);
+    PERFORM stafette.may_change(client);
+    PERFORM stafette.delete_queue_unchecked(queue, force);
+END
+$$;

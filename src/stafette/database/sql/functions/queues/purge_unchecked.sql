@@ -1,0 +1,17 @@
+-- What purge() does once it is settled that one may, and purge_as_operator() at once.
+CREATE OR REPLACE FUNCTION stafette.purge_unchecked(queue text) RETURNS bigint
+LANGUAGE plpgsql
+SET enable_seqscan = off
+AS $$
+DECLARE
+    target          stafette.queues := stafette.get_queue(queue);
+    ready_deleted   bigint;
+    delayed_deleted bigint;
+BEGIN
+    DELETE FROM stafette.ready AS m WHERE m.queue_id = target.id;
+    GET DIAGNOSTICS ready_deleted = ROW_COUNT;
+    DELETE FROM stafette.delayed AS m WHERE m.queue_id = target.id;
+    GET DIAGNOSTICS delayed_deleted = ROW_COUNT;
+    RETURN ready_deleted + delayed_deleted;
+END
+$$;

@@ -1,0 +1,15 @@
+-- The queues that hold messages addressed to this client, each with how many, most first.
+CREATE OR REPLACE FUNCTION stafette.waiting_queues(client integer, at_most integer DEFAULT NULL)
+RETURNS SETOF stafette.counted_queue
+LANGUAGE sql STABLE
+SET enable_seqscan = off
+AS $$
+    SELECT q, w.messages
+    FROM (
+        SELECT r.queue_id, count(*) AS messages FROM stafette.ready AS r
+        WHERE r.receiver_id = client AND r.receiver_id <> 0 AND (r.expires_at IS NULL OR r.expires_at > now())
+        GROUP BY r.queue_id
+    ) AS w
+    JOIN stafette.queue_list AS q ON q.id = w.queue_id
+    ORDER BY w.messages DESC, q.name LIMIT at_most
+$$;

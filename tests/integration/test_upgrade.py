@@ -1,0 +1,136 @@
+"""A database that an older Stafette left, restored from its dump: nothing of it is lost, and nothing old stays."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from stafette.database import schema
+from stafette.database.console import Console
+from stafette.database.requests import ReadRequest, SendRequest
+from stafette.database.store import Store
+from stafette.model import Draft, LeaseRef, Selection
+from tests.integration.conftest import Databases
+from tests.support.actors import ADMIN
+from tests.support.catalogue import catalogue
+
+DUMP = Path(__file__).parents[1] / "data" / "version_5.sql"
+API = ("send", "send_to_all", "receive")
+
+
+async def execute(url: str, *statements: str) -> None:
+    connection = await asyncpg.connect(url)
+    for statement in statements:
+        await connection.execute(statement)
+    await connection.close()
+
+
+@pytest.fixture
+async def old_database(any_databases: Databases) -> AsyncIterator[str]:
+    """The URL of the restored database, not yet migrated."""
+    url = await any_databases.make()
+    await execute(any_databases.migrated, "DROP ROLE IF EXISTS old_app", "CREATE ROLE old_app")
+    await execute(url, DUMP.read_text())
+    yield url
+    await any_databases.drop(url)
+    await execute(any_databases.migrated, "DROP ROLE old_app")
+
+
+@pytest.fixture
+async def upgraded(old_database: str) -> AsyncIterator[Store]:
+    """The migrated database, opened as brokers do."""
+    assert await schema.migrate(old_database) == schema.Change(5, schema.newest_version(), functions=True)
+    async with await Store.open(old_database) as store:
+        yield store
+
+
+async def test_the_schema_is_that_of_a_new_database_but_for_grants(any_databases: Databases, old_database: str) -> None:
+    await schema.migrate(old_database)
+    assert await grants(old_database) == {(name, "old_app") for name in API}
+    await execute(old_database, "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA stafette FROM old_app")
+    assert await comparable(old_database) == await comparable(any_databases.migrated)
+
+
+async def comparable(url: str) -> list[tuple[str, ...]]:
+    """The schema without the names of NOT NULL constraints, which restoring a dump gives out in another order."""
+    return [row for row in await catalogue(url) if not row[2].startswith("NOT NULL")]
+
+
+async def grants(url: str) -> set[tuple[str, str]]:
+    """Which functions are granted to others than the owner, and to whom; PUBLIC is ''."""
+    connection = await asyncpg.connect(url)
+    rows = await connection.fetch(
+        "SELECT p.proname, CASE a.grantee WHEN 0 THEN '' ELSE pg_get_userbyid(a.grantee) END"
+        " FROM pg_proc AS p CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a"
+        " WHERE p.pronamespace = 'stafette'::regnamespace AND a.grantee <> p.proowner"
+    )
+    await connection.close()
+    return {tuple(row) for row in rows}
+
+
+async def read(store: Store, client: str, queue: str) -> list[tuple[int, bytes]]:
+    """All that a client gets from a queue, with its priority."""
+    identity = await store.register(client)
+    [messages] = await store.receive([ReadRequest(identity.id, Selection(queue=queue, count=100))])
+    assert isinstance(messages, list)
+    return [(message.priority, message.body) for message in messages]
+
+
+async def test_ready_messages_are_received_as_they_were_sent(upgraded: Store) -> None:
+    carol, alice = await upgraded.client("carol"), await upgraded.client("alice")
+    [messages] = await upgraded.peek([ReadRequest(alice.id, Selection(queue="plain"))])
+    assert isinstance(messages, list)
+    [urgent] = messages
+    assert (urgent.headers, urgent.context, urgent.sender) == ({"kind": "sale", "naïve": "ja"}, 7, "alice")
+    assert (carol.mode, [client.name for client in await upgraded.clients()]) == (
+        "read-only",
+        ["alice", "bob", "carol"],
+    )
+    everything = [(10, b"urgent"), (5, b"first"), (5, b"for alice"), (5, b"second"), (1, bytes(range(256)))]
+    assert await read(upgraded, "alice", "plain") == everything
+    assert await read(upgraded, "dave", "plain") == [(5, b"for dave")]
+    assert await read(upgraded, "bob", "@bob") == [(1, bytes(range(256)))]
+
+
+async def test_queues_keep_their_options(upgraded: Store) -> None:
+    queue = await upgraded.queue("options")
+    assert (queue.exclude_own, queue.max_body, queue.max_deliveries) == (True, 1000, 1)
+    assert (queue.dead_letter, queue.creator, queue.messages) == ("dead letters", "alice", 1)
+    assert await read(upgraded, "bob", "options") == []
+    assert await read(upgraded, "alice", "options") == [(5, b"x" * 1000)]
+
+
+async def test_leases_delays_dead_messages_and_keys_go_on(upgraded: Store) -> None:
+    assert await upgraded.ack([LeaseRef(13, 3)]) == [None]
+    assert await upgraded.expire_leases(limit=10) == {"dying": 1}  # where it dies: one delivery was allowed
+    assert await Console(upgraded).redrive(ADMIN, "dying") == 3
+    assert await read(upgraded, "alice", "dying") == [(9, b"dies too"), (5, b"dies"), (1, b"lease ran out")]
+    await read(upgraded, "alice", "plain")
+    assert await upgraded.promote_delayed(limit=10) == {"plain": 1}
+    assert await read(upgraded, "alice", "plain") == [(3, b"soon")]
+    alice = (await upgraded.client("alice")).id
+    assert await upgraded.send([SendRequest(alice, Draft(("plain",), b"second"), key="once")]) == [[6]]
+    assert (await upgraded.count("plain")).delayed == 1
+
+
+async def test_operators_and_what_they_did_are_there(upgraded: Store) -> None:
+    console = Console(upgraded)
+    assert await console.operator_secret("admin") == "scrypt$admin"
+    assert await console.session(b"\x01\x02") == "admin"
+    assert [(line.action, line.subject) for line in await console.audit_lines()] == [
+        ("purge", "plain"),
+        ("create queue", "by an operator"),
+    ]
+    assert (await console.stock()).ready == 8
+
+
+async def test_a_role_still_uses_the_sql_api(old_database: str) -> None:
+    await schema.migrate(old_database)
+    await execute(old_database, "SET ROLE old_app; SELECT stafette.send('alice', 'plain', 'new', priority => 10)")
+    connection = await asyncpg.connect(old_database)
+    await connection.execute("SET ROLE old_app")
+    assert await connection.fetchval("SELECT body FROM stafette.receive('alice', 'plain')") == b"urgent"
+    await connection.close()
