@@ -7,17 +7,26 @@ from dataclasses import dataclass
 KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
 
-GREETING_FRAME = 16 * KIBIBYTE
+HELLO_FRAME = 16 * KIBIBYTE
 """The largest frame before a hello: names and secrets are short, and nobody is trusted yet."""
 
-GREETING_SECONDS = 10.0
-"""How long a connection may take to say hello, the rest of a begun frame to arrive, and a client to read on."""
+HELLO_SECONDS = 10.0
+"""How long a connection may take to say hello."""
+
+FRAME_SECONDS = 10.0
+"""How long the rest of a begun frame may take to arrive."""
+
+READ_SECONDS = 10.0
+"""How long a client that leaves too much unread may take to read a fair part of it."""
+
+HANG_UP_SECONDS = 10.0
+"""How long a client may take to read its last answers and hang up."""
 
 UNREAD_BYTES = 8 * MEBIBYTE
 """How much a client may leave unread before no more requests are taken from it."""
 
 FAIR_READ = MEBIBYTE
-"""How much of that it must read in GREETING_SECONDS, or it is cut off."""
+"""How much of that it must read in READ_SECONDS, or it is cut off."""
 
 BROKER_LEASE_SECONDS = 10.0
 """How long the names of a crashed broker's clients stay taken. It renews three times as often."""

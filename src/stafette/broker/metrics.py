@@ -1,90 +1,80 @@
-"""Figures for Prometheus: names `stafette_*`, seconds and bytes, labels from short fixed lists only.
+"""What a broker counts about itself: plain numbers that cost next to nothing to add to, put into words only when asked.
 
-Nothing is kept here: a scrape reads the broker's own counters. Each worker serves its own figures, the first on the
-port that was given, the next on the port after it, and so on; adding them up is the monitoring's business.
+Everything is added to on the event loop and may be read from any thread.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
+from bisect import bisect_left
+from collections import defaultdict
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from stafette.protocol.messages import Answer, Failed, Leases, Messages, Receive, Request, Sent
 
-from stafette.broker.figures import Histogram
-from stafette.broker.node import Node
-from stafette.errors import Unavailable
-
-HOST = "127.0.0.1"
-"""Figures are for this machine's monitoring; others reach them through a proxy that asks who they are."""
+BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+SECONDS_BOUNDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
-Labels = TypeVar("Labels", bound=tuple[str, ...])
+class Histogram:
+    """How often values fell between bounds."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float, times: int = 1) -> None:
+        """Count a value, once or several times."""
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    def cumulated(self) -> list[tuple[str, float]]:
+        """How many values were at most each bound, the last of which is infinite."""
+        return list(zip((*map(str, self.bounds), "+Inf"), accumulate(self.counts), strict=True))
 
 
-class NodeCollector(Collector):
-    """Puts a node's figures into Prometheus's words at the time of a scrape."""
+class Metrics:
+    """The counters of one broker process."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self) -> None:
+        self.answered: defaultdict[type[Request], int] = defaultdict(int)
+        """Answers to requests that were taken on, by kind."""
+        self.failed: defaultdict[tuple[type[Request], str], int] = defaultdict(int)
+        """Those of them that report an error, by kind and whose turn it is then."""
+        self.sent = 0
+        """Messages sent, one per queue."""
+        self.handed_out = 0
+        """Messages received or leased."""
+        self.batch_requests = Histogram(BATCH_BOUNDS)
+        self.queue_seconds = Histogram(SECONDS_BOUNDS)
+        """From accepting a request until it went to the database for the first time."""
+        self.database_seconds = Histogram(SECONDS_BOUNDS)
+        """Per batch."""
+        self.received_bytes = 0
+        self.sent_bytes = 0
+        self.rounds: defaultdict[tuple[str, str], int] = defaultdict(int)
+        """Rounds of maintenance, by service and whether it worked."""
 
-    def collect(self) -> Iterable[Metric]:
-        """All figures."""
-        node, figures = self._node, self._node.figures
-        yield _gauge("clients_connected", "Clients with a session.", len(node.sessions))
-        yield _gauge("connections", "Open connections, with or without a session.", len(node.connections))
-        yield _gauge("requests_in_flight", "Requests on their way to or from the database.", node.engine.outstanding)
-        yield _gauge("reads_parked", "Reads that wait for a message.", len(node.parking))
-        yield _gauge("uptime_seconds", "Since the start of this process.", figures.uptime)
-        yield _counter("requests", "Answers to requests taken on.", ("operation", "outcome"), figures.requests())
-        refusals = {(reason,): count for reason, count in node.refusals.copy().items()}
-        yield _counter("refusals", "Requests and connections refused at once.", ("reason",), refusals)
-        rounds = figures.rounds.copy()
-        yield _counter("upkeep_rounds", "Rounds of each upkeep service.", ("service", "outcome"), rounds)
-        batches = {(): sum(figures.batch_requests.counts)}
-        yield _counter("batches", "Calls of the database for requests.", (), batches)
-        yield _counter("received_bytes", "Bytes from clients.", (), {(): figures.received_bytes})
-        yield _counter("sent_bytes", "Bytes to clients.", (), {(): figures.sent_bytes})
-        yield _histogram("batch_requests", "Requests in one call of the database.", figures.batch_requests)
-        yield _histogram("queue_seconds", "From accepting a request to its first call.", figures.queue_seconds)
-        yield _histogram("database_seconds", "Duration of a call of the database.", figures.database_seconds)
+    def answer(self, request: Request, answer: Answer) -> None:
+        """Count an answer, and the messages in it."""
+        kind = type(request)
+        self.answered[kind] += 1
+        if type(answer) is Sent:
+            self.sent += len(answer.ids[0]) if len(answer.ids) == 1 else sum(map(len, answer.ids))
+        elif type(answer) is Messages:
+            if kind is Receive:
+                self.handed_out += len(answer.messages)
+        elif type(answer) is Leases:
+            self.handed_out += len(answer.leases)
+        elif type(answer) is Failed:
+            self.failed[kind, answer.group] += 1
 
-
-@contextlib.contextmanager
-def metrics_served(node: Node, port: int) -> Iterator[int]:
-    """Serve a node's figures on a port, or with 0 on any; yields the port."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(NodeCollector(node))
-    try:
-        server, thread = start_http_server(port, HOST, registry)
-    except (OSError, OverflowError) as error:
-        raise Unavailable(
-            f"cannot serve metrics on {HOST}:{port}: {getattr(error, 'strerror', None) or error};"
-            " choose another --metrics-port (each worker takes one, counting up)"
-        ) from error
-    try:
-        yield int(server.server_address[1])
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"stafette_{name}", text, value=value)
-
-
-def _counter(name: str, text: str, labels: tuple[str, ...], values: Mapping[Labels, int]) -> Metric:
-    family = CounterMetricFamily(f"stafette_{name}", text, labels=labels)
-    for found, value in values.items():
-        family.add_metric(found, value)
-    return family
-
-
-def _histogram(name: str, text: str, histogram: Histogram) -> Metric:
-    family = HistogramMetricFamily(f"stafette_{name}", text)
-    family.add_metric((), histogram.cumulated(), histogram.total)
-    return family
+    def requests(self) -> dict[tuple[str, str], int]:
+        """Answers by the name of the operation and the outcome: ok, caller, again or ours."""
+        failed = self.failed.copy()
+        counts = {(kind.__name__, group): count for (kind, group), count in failed.items()}
+        for kind, count in self.answered.copy().items():
+            counts[kind.__name__, "ok"] = count - sum(n for (other, _), n in failed.items() if other is kind)
+        return counts

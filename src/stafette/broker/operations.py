@@ -5,59 +5,36 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from stafette.broker.session import Session
-from stafette.database.requests import Ask, Held, LeaseAsk
-from stafette.database.requests import Send as StoreSend
+from stafette.broker.core.broker import Outcome
+from stafette.broker.core.dispatcher import Batch
+from stafette.broker.core.operation import ACK, EXTEND, LEASE, NACK, PEEK, RECEIVE, SEND, Operation
+from stafette.broker.core.session import Session
+from stafette.database.requests import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
+from stafette.model import LeaseRef
 from stafette.protocol import messages as wire
 
 Item = tuple[Session, Any]
-Outcome = wire.Answer | StafetteError
 Perform = Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]]
 
 
-class Operation:
-    """One way to work on requests: in batches or singly, and which of a session's requests may share a batch."""
-
-    def __init__(self, perform: Perform, *, batched: bool, hands_out: bool = False) -> None:
-        self.perform = perform
-        self.batched = batched
-        self.hands_out = hands_out
-
-    def __repr__(self) -> str:
-        return self.perform.__name__
-
-    def combines(self, read: dict[str | None, Any], request: Any) -> bool:
-        """Whether a request may share a batch with the earlier ones of a run, their order kept.
-
-        Reads may when they read the same, or in queues that have nothing to do with one another. What the run reads in
-        each queue is noted on the way.
-        """
-        if not self.batched or not self.hands_out:
-            return self.batched
-        wanted = request.selection
-        same = read.setdefault(wanted.queue, wanted) == wanted
-        return same and (len(read) == 1 or None not in read)
-
-
 class Operations:
-    """The operation for each kind of request."""
+    """The database calls for each kind of request."""
 
     def __init__(self, store: Store, *, arrived: Callable[[str], None]) -> None:
         self._store = store
         self._arrived = arrived
-        self.by_kind: dict[type, Operation] = {
-            wire.Send: Operation(self._send, batched=True),
-            wire.Receive: Operation(self._receive, batched=True, hands_out=True),
-            wire.Peek: Operation(self._peek, batched=True),
-            wire.Lease: Operation(self._lease, batched=True, hands_out=True),
-            wire.Ack: Operation(self._ack, batched=True),
-            wire.Nack: Operation(self._nack, batched=True),
-            wire.Extend: Operation(self._extend, batched=True),
+        self._batched: dict[Operation, Perform] = {
+            SEND: self._send,
+            RECEIVE: self._receive,
+            PEEK: self._peek,
+            LEASE: self._lease,
+            ACK: self._ack,
+            NACK: self._nack,
+            EXTEND: self._extend,
         }
-        self._single = Operation(self._one, batched=False)
-        self._by_kind_single: dict[type, Callable[[Session, Any], Awaitable[Outcome]]] = {
+        self._single: dict[type, Callable[[Session, Any], Awaitable[Outcome]]] = {
             wire.Bye: self._bye,
             wire.Browse: self._browse,
             wire.CreateQueue: self._create_queue,
@@ -72,48 +49,46 @@ class Operations:
             wire.DeleteClient: self._delete_client,
         }
 
-    def of(self, request: wire.Request) -> Operation:
-        """The operation that serves a request."""
-        return self.by_kind.get(type(request), self._single)
+    async def perform(self, batch: Batch) -> Sequence[Outcome]:
+        """Call the database for a batch; one outcome for each of its tickets, in their order."""
+        items = [(ticket.session, ticket.request) for ticket in batch.tickets]
+        if batch.operation.batched:
+            return await self._batched[batch.operation](items)
+        [(session, request)] = items
+        return [await self._single[type(request)](session, request)]
 
     async def _send(self, items: Sequence[Item]) -> Sequence[Outcome]:
         answers = await self._store.send_together(
             [
-                [
-                    StoreSend(
-                        session.client, draft.queues, draft.body, draft.receiver, draft.priority, draft.context,
-                        draft.headers, draft.delay, draft.ttl, request.key, draft.allow_unknown,
-                    )
-                    for draft in request.drafts
-                ]
+                [SendRequest(session.client, draft, request.key) for draft in request.drafts]
                 for session, request in items
             ]
-        )  # fmt: skip
+        )
         return [
             answer if isinstance(answer, StafetteError) else wire.Sent(request.id, answer)
             for (_, request), answer in zip(items, answers, strict=True)
         ]
 
     async def _receive(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        return _messages(items, await self._store.receive([_ask(*item) for item in items]))
+        return _messages(items, await self._store.receive([_read(*item) for item in items]))
 
     async def _peek(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        return _messages(items, await self._store.peek([_ask(*item) for item in items]))
+        return _messages(items, await self._store.peek([_read(*item) for item in items]))
 
     async def _lease(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        answers = await self._store.lease([LeaseAsk(_ask(*item), item[1].seconds) for item in items])
+        answers = await self._store.lease(
+            [LeaseRequest(session.client, request.selection, request.seconds) for session, request in items]
+        )
         return [
-            answer
-            if isinstance(answer, StafetteError)
-            else wire.Leases(request.id, [wire.Leased(lease.message, lease.token) for lease in answer])
+            answer if isinstance(answer, StafetteError) else wire.Leases(request.id, answer)
             for (_, request), answer in zip(items, answers, strict=True)
         ]
 
     async def _ack(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        return _done(items, await self._store.ack([Held(request.message, request.token) for _, request in items]))
+        return _done(items, await self._store.ack([LeaseRef(request.message, request.token) for _, request in items]))
 
     async def _nack(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        given_back = [Held(request.message, request.token, request.delay) for _, request in items]
+        given_back = [NackRequest(request.message, request.token, request.delay) for _, request in items]
         answers = await self._store.nack(given_back)
         for queue in {answer for answer in answers if isinstance(answer, str)}:
             self._arrived(queue)
@@ -123,13 +98,9 @@ class Operations:
         return _done(
             items,
             await self._store.extend(
-                [Held(request.message, request.token, seconds=request.seconds) for _, request in items]
+                [ExtendRequest(request.message, request.token, request.seconds) for _, request in items]
             ),
         )
-
-    async def _one(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        [(session, request)] = items
-        return [await self._by_kind_single[type(request)](session, request)]
 
     async def _bye(self, session: Session, request: wire.Bye) -> Outcome:
         await self._store.release_sessions([(session.client, session.token)])
@@ -141,13 +112,7 @@ class Operations:
 
     async def _create_queue(self, session: Session, request: wire.CreateQueue) -> Outcome:
         queue = await self._store.create_queue(
-            session.client,
-            request.queue,
-            exclude_own=request.exclude_own,
-            exist_ok=request.exist_ok,
-            max_body=request.max_body,
-            max_deliveries=request.max_deliveries,
-            dead_letter=request.dead_letter,
+            session.client, request.queue, request.options, exist_ok=request.exist_ok
         )
         return wire.Queues(request.id, [queue])
 
@@ -183,9 +148,8 @@ class Operations:
         return wire.Done(request.id)
 
 
-def _ask(session: Session, request: Any) -> Ask:
-    wanted = request.selection
-    return Ask(session.client, wanted.queue, wanted.sender, wanted.context, wanted.order, wanted.count)
+def _read(session: Session, request: Any) -> ReadRequest:
+    return ReadRequest(session.client, request.selection)
 
 
 def _messages(items: Sequence[Item], answers: Sequence[Any]) -> list[Outcome]:

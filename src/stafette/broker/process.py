@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from stafette.broker import reports
+from stafette.broker import diagnostics
 from stafette.broker.control import Control
-from stafette.broker.metrics import HOST, metrics_served
-from stafette.broker.node import Node
+from stafette.broker.prometheus import HOST, metrics_served
+from stafette.broker.runtime import Runtime
 from stafette.broker.server import BrokerSettings, running
 
 log = logging.getLogger(__name__)
@@ -35,19 +35,19 @@ async def serve(
     if lifeline is not None:
         loop.add_reader(lifeline, _parent_ended, lifeline, stop)
     with ExitStack() as to_the_end:  # an operator may want to look at a broker that does not finish draining
-        async with running(settings, listening) as (node, port):
-            node.stop = stop.set
+        async with running(settings, listening) as (runtime, port):
+            runtime.stop = stop.set
             if settings.metrics_port is not None:
-                wanted = settings.metrics_port and settings.metrics_port + worker
-                metrics_port = to_the_end.enter_context(metrics_served(node, wanted))
-                log.info("broker %s shows its figures on http://%s:%d/metrics", node.name, HOST, metrics_port)
+                requested_port = settings.metrics_port and settings.metrics_port + worker
+                metrics_port = to_the_end.enter_context(metrics_served(runtime, requested_port))
+                log.info("broker %s shows its metrics on http://%s:%d/metrics", runtime.name, HOST, metrics_port)
             if settings.data is not None:
-                to_the_end.enter_context(_control(node, settings.url(port), stop).serving(settings.data))
-            log.info("broker %s serves %s", node.name, settings.url(port))
+                to_the_end.enter_context(_control(runtime, settings.url(port), stop).serving(settings.data))
+            log.info("broker %s serves %s", runtime.name, settings.url(port))
             started(port)
             await stop.wait()
-            log.info("broker %s drains", node.name)
-        log.info("broker %s has ended", node.name)
+            log.info("broker %s drains", runtime.name)
+        log.info("broker %s has ended", runtime.name)
 
 
 def _parent_ended(lifeline: socket.socket, stop: asyncio.Event) -> None:
@@ -55,9 +55,9 @@ def _parent_ended(lifeline: socket.socket, stop: asyncio.Event) -> None:
     stop.set()
 
 
-def _control(node: Node, url: str, stop: asyncio.Event) -> Control:
+def _control(runtime: Runtime, url: str, stop: asyncio.Event) -> Control:
     return Control(
-        on_loop={"status": partial(reports.status, node, url), "memory": partial(reports.memory, node)},
-        anywhere={"stacks": partial(reports.stacks, asyncio.get_running_loop())},
+        on_loop={"status": partial(diagnostics.status, runtime, url), "memory": partial(diagnostics.memory, runtime)},
+        anywhere={"stacks": partial(diagnostics.stacks, asyncio.get_running_loop())},
         stop=stop.set,
     )

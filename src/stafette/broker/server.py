@@ -1,4 +1,4 @@
-"""One broker process: a node that listens on a port until it is told to stop."""
+"""One broker process: a runtime that listens on a port until it is told to stop."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stafette.broker.connection import Connection
 from stafette.broker.limits import Limits
 from stafette.broker.listening import bind, check_protection, is_local
-from stafette.broker.node import Node
+from stafette.broker.maintenance import Service, serve
+from stafette.broker.maintenance.delayed import PromoteDelayed
+from stafette.broker.maintenance.expired import DropExpired
+from stafette.broker.maintenance.heartbeat import Heartbeat
+from stafette.broker.maintenance.history import WriteHistory
+from stafette.broker.maintenance.idle_connections import DropIdleConnections
+from stafette.broker.maintenance.keys import ForgetKeys
+from stafette.broker.maintenance.leases import ExpireLeases
+from stafette.broker.maintenance.message_counts import CountMessages
+from stafette.broker.native import NativeConnection
+from stafette.broker.runtime import Runtime
 from stafette.broker.tracing import traced
-from stafette.broker.upkeep import Service, serve
-from stafette.broker.upkeep.debtors import DropDebtors
-from stafette.broker.upkeep.delayed import PromoteDelayed
-from stafette.broker.upkeep.expired import DropExpired
-from stafette.broker.upkeep.heartbeat import Heartbeat
-from stafette.broker.upkeep.history import WriteHistory
-from stafette.broker.upkeep.keys import ForgetKeys
-from stafette.broker.upkeep.leases import ExpireLeases
-from stafette.broker.upkeep.stock import TakeStock
 from stafette.database.store import Store
 from stafette.errors import InvalidRequest, StafetteError
 
@@ -48,7 +48,7 @@ class BrokerSettings:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     metrics_port: int | None = None
-    """Where to serve figures for Prometheus: of the first worker, the others count up; 0 for any free port."""
+    """Where to serve metrics for Prometheus: of the first worker, the others count up; 0 for any free port."""
     data: Path | None = None
     """The folder in which `stafette broker ctl` looks for this broker."""
     trace: Path | None = None
@@ -101,14 +101,14 @@ def _no_password() -> str:
 
 
 SERVICES: tuple[type[Service], ...] = (
-    Heartbeat, ExpireLeases, PromoteDelayed, DropExpired, ForgetKeys, DropDebtors, TakeStock,
+    Heartbeat, ExpireLeases, PromoteDelayed, DropExpired, ForgetKeys, DropIdleConnections, CountMessages,
 )  # fmt: skip
 
 
 @contextlib.asynccontextmanager
 async def running(
     settings: BrokerSettings, listening: Sequence[socket.socket] | None = None
-) -> AsyncIterator[tuple[Node, int]]:
+) -> AsyncIterator[tuple[Runtime, int]]:
     """A broker that serves on the port it yields, drained and signed off at the end.
 
     It listens on the bound sockets it is given, else on those that the settings ask for.
@@ -116,47 +116,50 @@ async def running(
     settings.check()
     sockets = bind(settings.host, settings.port) if listening is None else listening
     with contextlib.ExitStack() as bound:
-        for one in sockets:
-            bound.enter_context(one)
+        for listener in sockets:
+            bound.enter_context(listener)
         port = int(sockets[0].getsockname()[1])
         async with await Store.open(
             settings.database,
-            connections=settings.limits.connections + 2,  # for upkeep, whatever the load; one may be counting for long
+            connections=settings.limits.connections
+            + 2,  # for maintenance, whatever the load; one may be counting for long
             unsafe_durability=settings.unsafe_durability,
         ) as store:
             name = settings.name or f"{socket.gethostname()}:{port}/{os.getpid()}"
             tracing = bound.enter_context(
                 traced(settings.trace, run=settings.run, node=name, ahead_ns=settings.clock_ahead_ns)
             )
-            node = Node(store, settings.limits, name=name, require_secrets=settings.require_secrets, tracing=tracing)
-            node.url = settings.url(port)
-            await node.join()
-            servers = [await _listen(node, one, settings.tls()) for one in sockets]
+            runtime = Runtime(
+                store, settings.limits, name=name, require_secrets=settings.require_secrets, tracing=tracing
+            )
+            runtime.url = settings.url(port)
+            await runtime.join()
+            servers = [await _listen(runtime, listener, settings.tls()) for listener in sockets]
             history = WriteHistory()
             services = [history, *(service() for service in SERVICES)]
-            upkeep = [asyncio.create_task(serve(service, node)) for service in services]
+            maintenance = [asyncio.create_task(serve(service, runtime)) for service in services]
             try:
-                yield node, port
+                yield runtime, port
             finally:
                 for server in servers:
                     server.close()
-                await node.drain()
-                await _farewell(node)
-                for task in upkeep:
+                await runtime.drain()
+                await _farewell(runtime)
+                for task in maintenance:
                     task.cancel()
-                await asyncio.wait(upkeep)
+                await asyncio.wait(maintenance)
                 with contextlib.suppress(StafetteError):
-                    await history.round(node)  # what was done since the last round
-                await node.leave()
+                    await history.round(runtime)  # what was done since the last round
+                await runtime.leave()
 
 
-async def _listen(node: Node, on: socket.socket, tls: ssl.SSLContext | None) -> asyncio.Server:
+async def _listen(runtime: Runtime, on: socket.socket, tls: ssl.SSLContext | None) -> asyncio.Server:
     loop = asyncio.get_running_loop()
-    return await loop.create_server(lambda: Connection(node), sock=on, backlog=BACKLOG, ssl=tls)
+    return await loop.create_server(lambda: NativeConnection(runtime), sock=on, backlog=BACKLOG, ssl=tls)
 
 
-async def _farewell(node: Node) -> None:
+async def _farewell(runtime: Runtime) -> None:
     """Wait until clients have read their last answers and hung up, but not for ever."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(FAREWELL_SECONDS):
-            await node.everybody_gone()
+            await runtime.everybody_gone()

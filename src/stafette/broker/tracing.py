@@ -8,26 +8,25 @@ piece), `decode`, `queue` until the call of the database, `database`, `parked` w
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from stafette.broker.session import Session
+from stafette.broker.core.session import Session, Ticket
 from stafette.errors import InvalidRequest
 from stafette.protocol.frames import frame
 from stafette.protocol.messages import Answer, Request, decode_request, encode
 from stafette.protocol.outcomes import OPERATIONS, SESSION, describe
 
 if TYPE_CHECKING:
-    from stafette.broker.engine import Pending
     from stafette.trace import Trace
 
 
-class Mark(msgspec.Struct, gc=False):
-    """What is known so far of a request under way."""
+class RequestTiming(msgspec.Struct, gc=False):
+    """When a request in flight did what, so far."""
 
     arrived: int
     decoding: int
@@ -67,54 +66,54 @@ class Tracing:
         self._trace = trace
 
     def decode(self, session: Session, payload: bytes, arrived: int) -> Request:
-        """Decode a request that arrived just now, and mark it."""
+        """Decode a request that arrived just now, and begin its timing."""
         decoding = time.perf_counter_ns()
         request = decode_request(payload)
         if type(request) not in SESSION:
-            if session.marks is None:
-                session.marks = {}
+            if session.timings is None:
+                session.timings = {}
             decoded = time.perf_counter_ns()
-            session.marks[request.id] = Mark(arrived, decoding, decoded, len(payload), decoded)
+            session.timings[request.id] = RequestTiming(arrived, decoding, decoded, len(payload), decoded)
         return request
 
-    def performed(self, batch: Sequence[Pending], began: int, ended: int) -> None:
+    def performed(self, batch: Sequence[Ticket], began: int, ended: int) -> None:
         """The database has worked on a batch."""
         size = len(batch)
-        for pending in batch:
-            marks = pending.session.marks
-            if marks and (mark := marks.get(pending.request.id)):
-                mark.queue += began - mark.since
-                mark.database += ended - began
-                mark.since = ended
-                mark.batch = size
+        for ticket in batch:
+            timings = ticket.session.timings
+            if timings and (timing := timings.get(ticket.request.id)):
+                timing.queue += began - timing.since
+                timing.database += ended - began
+                timing.since = ended
+                timing.batch = size
 
-    def woken(self, pending: Pending) -> None:
+    def woken(self, ticket: Ticket) -> None:
         """A read has been parked until now."""
-        marks = pending.session.marks
-        if marks and (mark := marks.get(pending.request.id)):
+        timings = ticket.session.timings
+        if timings and (timing := timings.get(ticket.request.id)):
             now = time.perf_counter_ns()
-            mark.parked += now - mark.since
-            mark.since = now
+            timing.parked += now - timing.since
+            timing.since = now
 
-    def answer(self, session: Session, request: Request, answer: Answer) -> None:
+    def reply(self, session: Session, request: Request, answer: Answer, write: Callable[[bytes], None]) -> None:
         """Send an answer and record the request with it."""
-        mark = session.marks.pop(request.id, None) if session.marks else None
-        if mark is None:
-            session.answer(answer)
+        timing = session.timings.pop(request.id, None) if session.timings else None
+        if timing is None:
+            write(frame(encode(answer)))
             return
         payload = encode(answer)
         encoded = time.perf_counter_ns()
-        session.send(frame(payload))
+        write(frame(payload))
         end = time.perf_counter_ns()
         outcome, messages = describe(request, answer)
         self._trace.add(
-            session.name, request.id, OPERATIONS[type(request)], outcome, mark.arrived, mark.arrived, end,
-            mark.decoding - mark.arrived,
-            mark.decoded - mark.decoding,
-            mark.queue,
-            mark.database,
-            mark.parked,
-            encoded - mark.since,
+            session.name, request.id, OPERATIONS[type(request)], outcome, timing.arrived, timing.arrived, end,
+            timing.decoding - timing.arrived,
+            timing.decoded - timing.decoding,
+            timing.queue,
+            timing.database,
+            timing.parked,
+            encoded - timing.since,
             end - encoded,
-            mark.payload + len(payload), messages, mark.batch,
+            timing.payload + len(payload), messages, timing.batch,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a running broker tells its operator: figures, memory, and what every thread and task is doing right now."""
+"""What a running broker tells its operator: metrics, memory, and what every thread and task is doing right now."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
-from stafette.broker.figures import Figures
-from stafette.broker.node import Node
+from stafette.broker.metrics import Metrics
+from stafette.broker.runtime import Runtime
 
 STATEMENT = Path("/proc/self/statm")
 KIBIBYTE = 1024
 LARGEST_PLACES = 10
 
 
-def status(node: Node, url: str) -> dict[str, object]:
-    """The node's figures."""
-    figures = node.figures
+def status(runtime: Runtime, url: str) -> dict[str, object]:
+    """The broker's metrics."""
+    core, metrics = runtime.core, runtime.core.metrics
     return {
-        "broker": node.name,
+        "broker": runtime.name,
         "pid": os.getpid(),
         "url": url,
-        "uptime_seconds": round(figures.uptime, 3),
-        "draining": node.draining,
-        "clients": len(node.sessions),
-        "connections": len(node.connections),
-        "in_flight": node.engine.outstanding,
-        "parked": len(node.parking),
-        "answered": sum(figures.answered.values()),
-        "failed": sum(figures.failed.values()),
-        "batches": sum(figures.batch_requests.counts),
-        "database_seconds": round(figures.database_seconds.total, 3),
-        "received_bytes": figures.received_bytes,
-        "sent_bytes": figures.sent_bytes,
-        "refusals": dict(node.refusals),
+        "uptime_seconds": round(runtime.uptime, 3),
+        "draining": core.draining,
+        "clients": len(core.sessions),
+        "connections": len(core.connected),
+        "in_flight": core.dispatcher.outstanding,
+        "parked": len(core.waiting),
+        "answered": sum(metrics.answered.values()),
+        "failed": sum(metrics.failed.values()),
+        "batches": sum(metrics.batch_requests.counts),
+        "database_seconds": round(metrics.database_seconds.total, 3),
+        "received_bytes": metrics.received_bytes,
+        "sent_bytes": metrics.sent_bytes,
+        "refusals": dict(core.admission.refusals),
     }
 
 
@@ -51,14 +51,14 @@ class Recent:
     def __init__(self) -> None:
         self._before = (0, 0.0, 0, 0.0, 0.0)
 
-    def means(self, figures: Figures) -> dict[str, object]:
+    def means(self, metrics: Metrics) -> dict[str, object]:
         """The size of a batch, and how many milliseconds requests waited and batches took; None: there were none."""
         now = (
-            sum(figures.batch_requests.counts),
-            figures.batch_requests.total,
-            sum(figures.queue_seconds.counts),
-            figures.queue_seconds.total,
-            figures.database_seconds.total,
+            sum(metrics.batch_requests.counts),
+            metrics.batch_requests.total,
+            sum(metrics.queue_seconds.counts),
+            metrics.queue_seconds.total,
+            metrics.database_seconds.total,
         )
         batches, requests, waits, waited, database = (new - old for new, old in zip(now, self._before, strict=True))
         self._before = now
@@ -69,32 +69,33 @@ class Recent:
         }
 
 
-def published(node: Node, recent: Recent) -> dict[str, object]:
-    """What operators elsewhere get to know of a node."""
+def published(runtime: Runtime, recent: Recent) -> dict[str, object]:
+    """What operators elsewhere get to know of a broker."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {
-        **status(node, node.url),
-        "sent": node.figures.sent,
-        "received": node.figures.handed_out,
-        **recent.means(node.figures),
+        **status(runtime, runtime.url),
+        "sent": runtime.core.metrics.sent,
+        "received": runtime.core.metrics.handed_out,
+        **recent.means(runtime.core.metrics),
         "resident_bytes": _resident_bytes(),
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
     }
 
 
-def memory(node: Node) -> dict[str, object]:
+def memory(runtime: Runtime) -> dict[str, object]:
     """How much memory there is in use and what may be holding it; cheap enough for a broker under load."""
-    sessions = list(node.sessions.values())
+    core = runtime.core
+    sessions = list(core.sessions.values())
     return {
-        "broker": node.name,
+        "broker": runtime.name,
         "pid": os.getpid(),
         "resident_bytes": _resident_bytes(),
         "python_blocks": sys.getallocatedblocks(),
-        "connections": len(node.connections),
+        "connections": len(core.connected),
         "sessions": len(sessions),
         "pending": sum(session.in_flight for session in sessions),
-        "parked": len(node.parking),
-        "unsent_bytes": sum(connection.unsent for connection in node.connections),
+        "parked": len(core.waiting),
+        "unsent_bytes": sum(session.connection.unsent for session in core.connected),
         "tasks": len(asyncio.all_tasks()),
         "garbage_counts": list(gc.get_count()),
         "garbage_collections": [generation["collections"] for generation in gc.get_stats()],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stafette.broker.upkeep import ROWS_AT_A_TIME
+from stafette.broker.maintenance import ROWS_AT_A_TIME
 
 if TYPE_CHECKING:
-    from stafette.broker.node import Node
+    from stafette.broker.runtime import Runtime
 
 
 class PromoteDelayed:
@@ -15,9 +15,9 @@ class PromoteDelayed:
 
     seconds = 0.25
 
-    async def round(self, node: Node) -> bool:
+    async def round(self, runtime: Runtime) -> bool:
         """Promote a thousand at most."""
-        queues = await node.store.promote_delayed(limit=ROWS_AT_A_TIME)
+        queues = await runtime.store.promote_delayed(limit=ROWS_AT_A_TIME)
         for queue in queues:
-            node.arrived(queue)
+            runtime.arrived(queue)
         return sum(queues.values()) >= ROWS_AT_A_TIME

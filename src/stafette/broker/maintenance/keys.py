@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stafette.broker.upkeep import ROWS_AT_A_TIME
+from stafette.broker.maintenance import ROWS_AT_A_TIME
 
 if TYPE_CHECKING:
-    from stafette.broker.node import Node
+    from stafette.broker.runtime import Runtime
 
 
 class ForgetKeys:
@@ -15,6 +15,6 @@ class ForgetKeys:
 
     seconds = 60.0
 
-    async def round(self, node: Node) -> bool:
+    async def round(self, runtime: Runtime) -> bool:
         """Forget a thousand at most."""
-        return await node.store.forget_keys(limit=ROWS_AT_A_TIME) >= ROWS_AT_A_TIME
+        return await runtime.store.forget_keys(limit=ROWS_AT_A_TIME) >= ROWS_AT_A_TIME

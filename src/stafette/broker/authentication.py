@@ -1,4 +1,4 @@
-"""The reception: who says hello, and whether they are who they say. The node decides whether there is room for them."""
+"""Authentication: who says hello, and whether they are who they say. The core decides whether there is room."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from stafette.broker import secrets
 from stafette.database.requests import Identity
 from stafette.database.store import Store
-from stafette.errors import InvalidRequest, NotAuthenticated
+from stafette.errors import NotAuthenticated
 from stafette.protocol import messages as wire
 
 
@@ -26,11 +26,3 @@ async def identify(hello: wire.Hello, store: Store, *, require_secrets: bool) ->
     if hello.secret is None or not await loop.run_in_executor(None, secrets.matches, hello.secret, identity.secret):
         raise NotAuthenticated(f"client {hello.name} has another secret; connect with that")
     return identity
-
-
-def check(hello: wire.Hello) -> None:
-    """Refuse a hello that we do not understand."""
-    if hello.version != wire.VERSION:
-        raise InvalidRequest(f"this broker speaks version {wire.VERSION} of the protocol, not {hello.version}")
-    if hello.timeout <= 0:
-        raise InvalidRequest(f"timeout {hello.timeout:g} is not positive; it is a number of seconds")

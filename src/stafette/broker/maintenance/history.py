@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stafette.database.ledger import SLOT_SECONDS, Ledger, Work
 
 if TYPE_CHECKING:
-    from stafette.broker.node import Node
+    from stafette.broker.runtime import Runtime
 
 
 class WriteHistory:
@@ -18,28 +18,28 @@ class WriteHistory:
         self.seconds = 0.0
         self._written = Work()
 
-    async def round(self, node: Node) -> bool:
+    async def round(self, runtime: Runtime) -> bool:
         """Add what was done since the last round."""
         self.seconds = until_slot()
-        done = work_of(node)
+        done = work_of(runtime)
         if done != self._written:
-            await Ledger(node.store).add_history(done - self._written)
+            await Ledger(runtime.store).add_history(done - self._written)
             self._written = done
         return False
 
 
-def work_of(node: Node) -> Work:
+def work_of(runtime: Runtime) -> Work:
     """All that a broker has done so far."""
-    figures = node.figures
+    metrics = runtime.core.metrics
     return Work(
-        sent=figures.sent,
-        received=figures.handed_out,
-        failed=sum(figures.failed.values()),
-        refused=sum(node.refusals.values()),
-        requests=sum(figures.answered.values()),
-        batches=sum(figures.batch_requests.counts),
-        queue_seconds=figures.queue_seconds.total,
-        database_seconds=figures.database_seconds.total,
+        sent=metrics.sent,
+        received=metrics.handed_out,
+        failed=sum(metrics.failed.values()),
+        refused=sum(runtime.core.admission.refusals.values()),
+        requests=sum(metrics.answered.values()),
+        batches=sum(metrics.batch_requests.counts),
+        queue_seconds=metrics.queue_seconds.total,
+        database_seconds=metrics.database_seconds.total,
     )
 
 

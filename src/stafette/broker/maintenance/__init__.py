@@ -1,4 +1,4 @@
-"""Upkeep: what must happen now and then. One service per file, all of one shape: a period, and one round of work.
+"""Maintenance: what must happen now and then. One service per file, all of one shape: a period, and one round of work.
 
 Several brokers may do the same round at once; the functions behind them skip what another is just working on.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from stafette.errors import StafetteError
 
 if TYPE_CHECKING:
-    from stafette.broker.node import Node
+    from stafette.broker.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
@@ -25,16 +25,16 @@ class Service(Protocol):
 
     seconds: float
 
-    async def round(self, node: Node) -> bool:
+    async def round(self, runtime: Runtime) -> bool:
         """Do some of it; True when there is more to do right now."""
 
 
-async def serve(service: Service, node: Node) -> None:
+async def serve(service: Service, runtime: Runtime) -> None:
     """Do a duty for as long as the broker lives; a failed round is logged and repeated in its time."""
-    name, rounds = type(service).__name__, node.figures.rounds
+    name, rounds = type(service).__name__, runtime.core.metrics.rounds
     while True:
         try:
-            more = await service.round(node)
+            more = await service.round(runtime)
             rounds[name, "ok"] += 1
         except Exception as error:  # a duty goes on whatever happens; what is not a known failure is shown in full
             log.warning("%s: %s", name, error, exc_info=not isinstance(error, StafetteError))

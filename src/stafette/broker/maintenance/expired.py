@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stafette.broker.upkeep import ROWS_AT_A_TIME
+from stafette.broker.maintenance import ROWS_AT_A_TIME
 
 if TYPE_CHECKING:
-    from stafette.broker.node import Node
+    from stafette.broker.runtime import Runtime
 
 
 class DropExpired:
@@ -15,6 +15,6 @@ class DropExpired:
 
     seconds = 5.0
 
-    async def round(self, node: Node) -> bool:
+    async def round(self, runtime: Runtime) -> bool:
         """Drop a thousand at most."""
-        return await node.store.drop_expired(limit=ROWS_AT_A_TIME) >= ROWS_AT_A_TIME
+        return await runtime.store.drop_expired(limit=ROWS_AT_A_TIME) >= ROWS_AT_A_TIME

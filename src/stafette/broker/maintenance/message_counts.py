@@ -1,31 +1,31 @@
-"""Take stock: count all messages, so that operators need not. One broker at a time does it for all."""
+"""Count all messages, so that operators need not. One broker at a time does it for all."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stafette.broker.upkeep import ROWS_AT_A_TIME
-from stafette.broker.upkeep.history import until_slot
+from stafette.broker.maintenance import ROWS_AT_A_TIME
+from stafette.broker.maintenance.history import until_slot
 from stafette.database.ledger import SLOT_SECONDS, Ledger
 
 if TYPE_CHECKING:
-    from stafette.broker.node import Node
+    from stafette.broker.runtime import Runtime
 
 PAUSE_SECONDS = SLOT_SECONDS - 1.0
 """How long a count is good for: a little less than a slot, or a broker that is a moment early would miss its turn."""
 
 
-class TakeStock:
+class CountMessages:
     """In the middle of each slot of the history, or as often as counting takes a twentieth of the time."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
-    async def round(self, node: Node) -> bool:
+    async def round(self, runtime: Runtime) -> bool:
         """Count, unless somebody else has; who counted also forgets what is past its time."""
         self.seconds = until_slot(0.5)
-        ledger = Ledger(node.store)
-        if await ledger.take_stock(pause=PAUSE_SECONDS):
+        ledger = Ledger(runtime.store)
+        if await ledger.count_all_messages(pause=PAUSE_SECONDS):
             while await ledger.forget_history(limit=ROWS_AT_A_TIME) >= ROWS_AT_A_TIME:
                 pass
         return False

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from stafette.broker import reports
+from stafette.broker import diagnostics
 from stafette.broker.limits import BROKER_LEASE_SECONDS
 from stafette.database.ledger import Ledger
 
 if TYPE_CHECKING:
-    from stafette.broker.node import Node
+    from stafette.broker.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
@@ -21,15 +21,15 @@ class Heartbeat:
     seconds = BROKER_LEASE_SECONDS / 3
 
     def __init__(self) -> None:
-        self._recent = reports.Recent()
+        self._recent = diagnostics.Recent()
 
-    async def round(self, node: Node) -> bool:
+    async def round(self, runtime: Runtime) -> bool:
         """Renew, and compare notes when that was late."""
-        held = await node.store.renew_broker(node.broker, seconds=BROKER_LEASE_SECONDS)
+        held = await runtime.store.renew_broker(runtime.broker_id, seconds=BROKER_LEASE_SECONDS)
         if held is None:
             log.warning("the database has forgotten this broker; joining again")
-            await node.join()
+            await runtime.join()
         if not held:
-            await node.give_up_lost_sessions()
-        await Ledger(node.store).publish_figures(node.broker, reports.published(node, self._recent))
+            await runtime.evict_lost_sessions()
+        await Ledger(runtime.store).publish_figures(runtime.broker_id, diagnostics.published(runtime, self._recent))
         return False

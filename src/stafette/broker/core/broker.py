@@ -1,0 +1,442 @@
+"""The broker's core: it lets clients in, keeps their requests in order, batches them, and gives each its answer.
+
+Every input leaves its effects in `effects`; the runtime takes and carries them out. An answer may come after its
+session has closed. Replies are effects like all others: that costs a request 0.2 µs (docs/performance.md), and a client
+that stops reading in the middle of a write cannot disturb what is being decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from stafette.broker.core.admission import Admission, hello_refusal
+from stafette.broker.core.dispatcher import Batch, Dispatcher
+from stafette.broker.core.effects import (
+    Abort,
+    Authenticate,
+    Close,
+    Effect,
+    Open,
+    PauseReading,
+    Proceed,
+    ReleaseName,
+    Reply,
+    ResumeReading,
+    SayGoodbye,
+    Woken,
+)
+from stafette.broker.core.idle_timeouts import IdleTimeouts
+from stafette.broker.core.interests import Interests
+from stafette.broker.core.operation import WAITS, ends_session, is_empty, operation_of, queue_of, seconds_to_wait
+from stafette.broker.core.session import Session, State, Ticket
+from stafette.broker.core.waiting_reads import ANY_QUEUE, WaitingReads
+from stafette.broker.limits import Limits
+from stafette.broker.metrics import Metrics
+from stafette.errors import (
+    AlreadyOnline,
+    NotAuthenticated,
+    Overloaded,
+    RequestTimeout,
+    StafetteError,
+    Unavailable,
+)
+from stafette.model import Mode
+from stafette.protocol import messages as wire
+
+Outcome = wire.Answer | StafetteError
+
+_SHUTTING_DOWN = "the broker is shutting down; nothing has happened, try another"
+_DISCONNECTED = "an operator has ended this session; nothing has happened, connect again"
+_ENDED = "this session has ended; say hello again"
+_NOT_STARTED = "the broker could not start on this in time; nothing has happened"
+
+
+class Broker:
+    """The state of one broker process, without I/O."""
+
+    def __init__(self, limits: Limits, *, name: str) -> None:
+        self.limits = limits
+        self.name = name
+        self.draining = False
+        self.effects: list[Effect] = []
+        self.connected: set[Session] = set()
+        """Every connection's session, whatever its state."""
+        self.sessions: dict[int, Session] = {}
+        """Those that are open or leaving, by client."""
+        self.metrics = Metrics()
+        self.admission = Admission(limits)
+        self.dispatcher = Dispatcher(connections=limits.connections, batch=limits.batch, metrics=self.metrics)
+        self.waiting = WaitingReads()
+        self.interests = Interests()
+        self.idle_timeouts = IdleTimeouts()
+
+    def take_effects(self) -> list[Effect]:
+        """What the inputs since the last time want done, in order."""
+        effects, self.effects = self.effects, []
+        return effects
+
+    # Connections
+
+    def connect(self, session: Session, now: float) -> None:
+        """A connection is there, and has to say hello."""
+        self.connected.add(session)
+        self.idle_timeouts.await_hello(session, now)
+
+    def close(self, session: Session) -> None:
+        """A connection is gone: free its name."""
+        self.connected.discard(session)
+        self.idle_timeouts.stop(session)
+        session.step(State.CLOSED)
+        if self.sessions.get(session.client) is session:
+            del self.sessions[session.client]
+            self.effects.append(ReleaseName(session.client, session.token))
+        self.admission.active -= len(session.take_backlog())
+        self.waiting.forget(session)
+
+    def pause_writing(self, session: Session, unread: int, now: float) -> None:
+        """A client does not keep up with its answers: take no more requests from it."""
+        session.write_paused = True
+        self.idle_timeouts.await_reading(session, unread, now)
+        self.effects.append(PauseReading(session))
+
+    def resume_writing(self, session: Session, now: float, *, partial: bool) -> None:
+        """It has caught up. `partial`: whether the beginning of a frame is there."""
+        session.write_paused = False
+        self.effects.append(ResumeReading(session))
+        self.idle_timeouts.caught_up(session, now, partial=partial)
+        self.proceed(session, now)
+
+    def received(self, session: Session, now: float, *, partial: bool, whole: bool) -> None:
+        """All of a piece of data has been handed over: begin with it.
+
+        `partial`: whether the beginning of a frame is left over; `whole`: whether there was a whole one in the piece.
+        """
+        self.proceed(session, now)
+        self.idle_timeouts.received(session, now, partial=partial, whole=whole)
+
+    def drop_idle(self, now: float) -> None:
+        """Hang up on connections that have not done in time what they had to."""
+        for session in self.idle_timeouts.expired(now):
+            self.admission.count_refusal("slow reader" if session.write_paused else "too slow")
+            self.effects.append(Abort(session))
+
+    def _hang_up(self, session: Session, now: float) -> None:
+        """Close a connection after its last answer; for that, too, there is only so much time."""
+        self.idle_timeouts.await_hang_up(session, now)
+        self.effects.append(Close(session))
+
+    # Requests
+
+    def request(self, session: Session, request: wire.Request, now: float) -> None:
+        """Take a request on, or say at once why not."""
+        match session.state:
+            case State.OPEN:
+                if refusal := self.admission.refusal(session, request):
+                    self._refuse(session, request, refusal)
+                else:
+                    self._enqueue(session, request)
+            case State.AUTHENTICATING if self.admission.may_wait_for_hello(session):
+                self._enqueue(session, request)  # looked at when we know who it is
+            case State.NEW if isinstance(request, wire.Hello):
+                session.step(State.AUTHENTICATING)
+                self._hello(session, request, now)
+            case State.NEW:
+                self._refuse(session, request, NotAuthenticated("say hello first"))
+                session.step(State.LEAVING)
+                self._hang_up(session, now)
+            case State.LEAVING if self._is_leaving(session) and isinstance(request, wire.Bye):
+                self._enqueue(session, request)
+            case State.LEAVING if self._is_leaving(session):
+                self.admission.count_refusal("Goodbye")
+                self.effects.append(Reply(session, request, self._goodbye(request.id)))
+            case State.LEAVING:
+                self._refuse(session, request, NotAuthenticated(_ENDED))
+            case _:
+                self._refuse(session, request, Overloaded("wait for the welcome"))
+
+    def fault(self, session: Session, error: wire.Undecodable, now: float) -> bool:
+        """What a client sent is no request; False when the stream ends with it."""
+        if error.request_id and session.state is not State.NEW:
+            self.effects.append(Reply(session, None, wire.failure(error.request_id, error)))
+            return True
+        self.end_stream(session, error, now)
+        return False
+
+    def end_stream(self, session: Session, error: StafetteError, now: float) -> None:
+        """The stream cannot be read on: say why, and hang up."""
+        self.effects.append(Reply(session, None, wire.failure(0, error)))
+        self._hang_up(session, now)
+
+    def _enqueue(self, session: Session, request: wire.Request) -> None:
+        session.enqueue(request)
+        self.admission.active += 1
+
+    def _refuse(self, session: Session, request: wire.Request, error: StafetteError) -> None:
+        self.admission.count_refusal(type(error).__name__)
+        self.effects.append(Reply(session, request, wire.failure(request.id, error)))
+
+    def proceed(self, session: Session, now: float) -> None:
+        """Dispatch the session's next run, unless one is dispatched."""
+        backlog = session.backlog
+        if not backlog or (session.write_paused and session.state is State.OPEN):
+            return
+        while backlog and not session.run_size and session.state in (State.OPEN, State.LEAVING):
+            first = backlog[0]
+            if type(first) is wire.Echo:
+                self._answer_at_once(session, backlog.popleft(), wire.Echoed(first.id, first.payload))
+            elif type(first) is wire.Cancel:
+                backlog.popleft()
+                for ticket in self.waiting.cancel(session, first.request, now):
+                    self._give_up(ticket)
+                self._answer_at_once(session, first, wire.Done(first.id))
+            else:
+                operation, run = session.next_run(self.limits.batch, now)
+                if type(first) in WAITS:
+                    for ticket in run:
+                        if seconds_to_wait(ticket.request):
+                            self.waiting.begin_try(ticket)
+                self.dispatcher.submit(operation, run)
+
+    def _answer_at_once(self, session: Session, request: wire.Request, answer: wire.Answer) -> None:
+        self.admission.active -= 1
+        self._settle(session, request, answer)
+
+    def _settle(self, session: Session, request: wire.Request, answer: wire.Answer) -> None:
+        """Give a request that was taken on its answer."""
+        session.in_flight -= 1
+        self.metrics.answer(request, answer)
+        self.effects.append(Reply(session, request, answer))
+
+    # Batches
+
+    def next_batch(self, now: float) -> Batch | None:
+        """The next batch for the database, if one is to go."""
+        while batch := self.dispatcher.next_batch(now):
+            for ticket in batch.late:
+                self._finish(ticket, RequestTimeout(_NOT_STARTED), now)
+            if batch.tickets:
+                return batch
+        return None
+
+    def complete(self, batch: Batch, outcomes: Sequence[Outcome], now: float) -> None:
+        """The outcomes of a batch, in its order. `dispatcher.finished` has been told before."""
+        for ticket, outcome in zip(batch.tickets, outcomes, strict=True):
+            self._finish(ticket, outcome, now)
+
+    def _finish(self, ticket: Ticket, outcome: Outcome, now: float) -> None:
+        """Answer a request that is back; a read that got nothing and may wait goes on waiting instead."""
+        session, request = ticket.session, ticket.request
+        answer = wire.failure(request.id, outcome) if isinstance(outcome, StafetteError) else outcome
+        self.dispatcher.outstanding -= 1
+        self.admission.active -= 1
+        first_try = not ticket.deadline
+        waits = False
+        if type(answer) is wire.Sent:
+            self._announce(session, request)
+        elif type(request) in WAITS and seconds_to_wait(request):
+            missed = self.waiting.end_try(ticket)
+            if is_empty(answer):
+                waits = self._wait_on(ticket, now, missed=missed)
+                if not waits and self._is_leaving(session):
+                    answer = self._goodbye(request.id)
+        if not waits:
+            if not first_try:
+                self._end_wait(ticket)
+            self._settle(session, request, answer)
+            if ends_session(session.name, request, answer):
+                self._end_session(session, now)
+        if first_try:
+            session.run_size -= 1
+            if session.backlog and not session.run_size:
+                self.effects.append(Proceed(session))
+
+    def _end_wait(self, ticket: Ticket) -> None:
+        self.waiting.settle(ticket)
+        if ticket.session.state is State.CLOSED:  # others may have what woke it
+            self.wake_reads([queue_of(ticket.request) or ANY_QUEUE])
+
+    def _end_session(self, session: Session, now: float) -> None:
+        """The client has left: what it asked for after that is not done."""
+        if self.sessions.get(session.client) is session:
+            del self.sessions[session.client]
+        session.disconnecting = False
+        if session.state is State.OPEN:
+            session.step(State.LEAVING)
+        backlog = session.take_backlog()
+        self.admission.active -= len(backlog)
+        for request in backlog:
+            self._refuse(session, request, NotAuthenticated(_ENDED))
+        self._hang_up(session, now)
+
+    # Reads that wait
+
+    def _wait_on(self, ticket: Ticket, now: float, *, missed: bool) -> bool:
+        """Let a read wait; False when it has waited long enough or nobody is waiting for it."""
+        request = ticket.request
+        if not ticket.deadline:
+            ticket.deadline = now + seconds_to_wait(request)
+        if ticket.deadline <= now or ticket.session.state is not State.OPEN:
+            return False
+        if missed:
+            self.waiting.retry(ticket)
+            self._retry([ticket])
+        else:
+            self.waiting.park(ticket)
+            self.interests.parked(queue_of(request))
+        return True
+
+    def _announce(self, session: Session, request: wire.Request) -> None:
+        """Wake whoever waits for what has just been sent. What is delayed wakes readers when it becomes ready."""
+        assert isinstance(request, wire.Send)
+        for draft in request.drafts:
+            if draft.delay:
+                continue
+            for queue in draft.queues:
+                receiver = queue[1:] if queue.startswith("@") else draft.receiver
+                self._retry(self.waiting.arrived(queue, sender=session.name, receiver=receiver, context=draft.context))
+                self.interests.sent(queue)
+
+    def arrived(self, queue: str) -> None:
+        """Something is ready in a queue, we do not know for whom."""
+        self.wake_reads([queue])
+        self.interests.sent(queue)
+
+    def wake_reads(self, queues: Iterable[str] | None = None) -> None:
+        """Let every read that waits for these queues, or for any, try again."""
+        self._retry(self.waiting.wake_all(queues))
+
+    def expire_reads(self, now: float) -> None:
+        """Answer the reads whose time is up."""
+        for ticket in self.waiting.expire(now):
+            self._give_up(ticket)
+
+    def _retry(self, tickets: Iterable[Ticket]) -> None:
+        for ticket in tickets:
+            self.effects.append(Woken(ticket))
+            self.admission.active += 1
+            self.dispatcher.submit(operation_of(ticket.request), [ticket])
+
+    def _give_up(self, ticket: Ticket) -> None:
+        """The read's time is up: there is nothing. Or the session's is: another broker may let it wait on."""
+        self.effects.append(Woken(ticket))
+        session, request = ticket.session, ticket.request
+        answer: wire.Answer
+        if self._is_leaving(session):
+            answer = self._goodbye(request.id)
+        elif type(request) is wire.Lease:
+            answer = wire.Leases(request.id, [])
+        else:
+            answer = wire.Messages(request.id, [])
+        self._settle(session, request, answer)
+
+    # Hellos
+
+    def _hello(self, session: Session, hello: wire.Hello, now: float) -> None:
+        if error := hello_refusal(hello) or self._session_refusal():
+            self.refuse_hello(session, hello, error, now)
+        else:
+            self.effects.append(Authenticate(session, hello))
+
+    def _session_refusal(self) -> StafetteError | None:
+        if self.draining:
+            return Unavailable(_SHUTTING_DOWN)
+        return self.admission.session_refusal(len(self.sessions))
+
+    def refuse_hello(self, session: Session, hello: wire.Hello, error: StafetteError, now: float) -> None:
+        """A client is not let in."""
+        self._refuse(session, hello, error)
+        if session.state is State.AUTHENTICATING:
+            session.step(State.LEAVING)
+            self._hang_up(session, now)
+
+    def authenticated(
+        self,
+        session: Session,
+        hello: wire.Hello,
+        now: float,
+        *,
+        client: int,
+        name: str,
+        mode: Mode,
+        token: int | None,
+    ) -> None:
+        """A client is who it says; with a token, the name is its own and ours to free."""
+        if token is None:
+            error: StafetteError = AlreadyOnline(f"client {hello.name} has a live session; end that one first")
+            self.refuse_hello(session, hello, error, now)
+            return
+        session.client, session.token, session.name = client, token, name
+        session.mode = mode if hello.mode == "full" else "read-only"
+        session.timeout = hello.timeout
+        if (older := self.sessions.pop(client, None)) and not older.disconnecting:
+            self.effects.append(Abort(older))  # continued here; one that an operator ended still gets its answers
+        refusal = self._session_refusal()  # others may have been faster
+        if refusal or session.state is not State.AUTHENTICATING:
+            self.effects.append(ReleaseName(client, token))
+            self.refuse_hello(session, hello, refusal or Unavailable("the client has hung up"), now)
+            return
+        self.sessions[client] = session
+        session.step(State.OPEN)
+        self.effects += [Open(session), Reply(session, hello, self._welcome(session, hello))]
+        earlier = session.take_backlog()
+        self.admission.active -= len(earlier)
+        for request in earlier:
+            self.request(session, request, now)
+        self.proceed(session, now)
+
+    def _welcome(self, session: Session, hello: wire.Hello) -> wire.Welcome:
+        return wire.Welcome(
+            hello.id,
+            version=wire.VERSION,
+            client=session.client,
+            mode=session.mode,
+            broker=self.name,
+            session=session.token,
+            max_frame=self.limits.frame,
+            max_in_flight=self.limits.in_flight_per_client,
+        )
+
+    # The end
+
+    def drain(self, now: float) -> None:
+        """Answer what was accepted, refuse what comes after, and say goodbye."""
+        self.draining = True
+        for ticket in self.waiting.cancel_all():
+            self._give_up(ticket)
+        for session in list(self.sessions.values()):
+            if session.state is State.OPEN:
+                session.step(State.LEAVING)
+            self.effects.append(SayGoodbye(session, _SHUTTING_DOWN))
+            self.proceed(session, now)  # also what was held back because the client reads slowly
+
+    @property
+    def drained(self) -> bool:
+        """Whether everything that was accepted from those who are still here has been answered."""
+        return not any(session.in_flight for session in self.sessions.values())
+
+    def disconnect(self, client: int, now: float) -> bool:
+        """End a client's session: it gets its answers, and then has to hang up soon; False when it is not here."""
+        session = self.sessions.get(client)
+        if session is None or session.state is not State.OPEN:
+            return False
+        session.step(State.LEAVING)
+        session.disconnecting = True
+        self.effects.append(SayGoodbye(session, _DISCONNECTED))
+        for ticket in self.waiting.cancel_session(session, now):
+            self._give_up(ticket)
+        self.proceed(session, now)  # also what was held back because the client reads slowly
+        self.idle_timeouts.await_hang_up(session, now)
+        return True
+
+    def evict(self, tokens: dict[int, int]) -> list[Session]:
+        """Hang up on clients whose name another broker has taken meanwhile; `tokens` are those that we still hold."""
+        lost = [session for session in self.sessions.values() if tokens.get(session.client) != session.token]
+        self.effects += [Abort(session) for session in lost]
+        return lost
+
+    def _is_leaving(self, session: Session) -> bool:
+        """Whether a session has been told to leave, or is about to: it may ask elsewhere what it asks now."""
+        return self.draining or session.disconnecting
+
+    def _goodbye(self, request_id: int) -> wire.Goodbye:
+        return wire.Goodbye(request_id, _SHUTTING_DOWN if self.draining else _DISCONNECTED)

@@ -1,0 +1,107 @@
+"""The batching: while the database connections are busy, requests gather; when one comes free, all that gathered goes
+in one call, one commit, one round trip.
+
+There are no timers: at low load a request goes alone and at once, at high load batches grow by themselves. What gathers
+is runs: consecutive requests of one session that may share a batch. A run is never split.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+
+from stafette.broker.core.operation import Operation
+from stafette.broker.core.session import State, Ticket
+from stafette.broker.metrics import Metrics
+
+WORTH_A_CALL = 64
+"""Runs that must have gathered for a second call of the same operation beside the first. Fewer go with the next batch:
+one commit for 32 is cheaper than two for 16 (docs/performance.md)."""
+
+
+class Batch:
+    """Requests that go to the database in one call."""
+
+    __slots__ = ("late", "operation", "tickets")
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+        self.tickets: list[Ticket] = []
+        self.late: list[Ticket] = []
+        """Those that are not sent: their time is up, or nobody is there to be given a message."""
+
+
+class Dispatcher:
+    """Gathers runs by operation and deals them out to the free connections of the database."""
+
+    def __init__(self, *, connections: int, batch: int, metrics: Metrics) -> None:
+        self._free = connections
+        self._batch = batch
+        self._metrics = metrics
+        self._runs: dict[Operation, deque[tuple[int, list[Ticket]]]] = {}
+        self._submitted = False
+        self._calls: dict[Operation, int] = {}
+        """Calls in progress, by operation."""
+        self._numbers = itertools.count()
+        self.outstanding = 0
+        """Requests submitted and not yet back."""
+
+    def submit(self, operation: Operation, run: list[Ticket]) -> None:
+        """Take on a run; it goes with whatever else has gathered."""
+        self.outstanding += len(run)
+        runs = self._runs.get(operation)
+        if runs is None:
+            runs = self._runs[operation] = deque()
+        runs.append((next(self._numbers), run))
+        self._submitted = True
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `next_batch` may have something to give that it had not when it was last asked."""
+        return self._submitted and self._free > 0
+
+    def next_batch(self, now: float) -> Batch | None:
+        """The next batch, which takes a connection unless all of it is late; None: wait for more, or for one to end."""
+        self._submitted = False
+        operation = self._longest_waiting() if self._free else None
+        if operation is None:
+            return None
+        batch = self._take(operation, now)
+        if batch.tickets:
+            self._free -= 1
+            self._calls[operation] = self._calls.get(operation, 0) + 1
+        return batch
+
+    def finished(self, batch: Batch) -> None:
+        """A batch is back: its connection is free again."""
+        self._free += 1
+        self._calls[batch.operation] -= 1
+
+    def _longest_waiting(self) -> Operation | None:
+        """The operation whose first run has waited longest, of those for which another call is worth its commit."""
+        heads = [
+            (runs[0][0], operation)
+            for operation, runs in self._runs.items()
+            if runs and (not self._calls.get(operation) or not operation.batched or len(runs) >= WORTH_A_CALL)
+        ]
+        return min(heads, key=lambda head: head[0])[1] if heads else None
+
+    def _take(self, operation: Operation, now: float) -> Batch:
+        """All that gathered for an operation, up to the size of a batch."""
+        runs = self._runs[operation]
+        room = self._batch if operation.batched else 1
+        batch = Batch(operation)
+        tickets, late = batch.tickets, batch.late
+        while runs and len(tickets) < room:
+            run = runs.popleft()[1]
+            if not run[0].deadline:
+                self._metrics.queue_seconds.add(now - run[0].accepted_at, len(run))
+            for ticket in run:
+                session = ticket.session
+                if (operation.hands_out and session.state is State.CLOSED) or (
+                    now - ticket.accepted_at > session.timeout and not ticket.deadline
+                ):
+                    late.append(ticket)
+                else:
+                    tickets.append(ticket)
+        return batch

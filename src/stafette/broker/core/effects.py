@@ -1,0 +1,131 @@
+"""What the core wants done, and what it needs of a listener's connection.
+
+A listener turns bytes into the requests of `protocol.messages` and hands them to the core. Its connections carry out
+what comes back. The native protocol is the first listener; nothing in the core depends on its frames.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import msgspec
+
+from stafette.protocol.messages import Answer, Hello, Request
+
+if TYPE_CHECKING:
+    from stafette.broker.core.session import Session, Ticket
+
+
+class Connection(Protocol):
+    """One connection of a listener, as the core and the runtime see it."""
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the client has yet to read."""
+
+    def open(self) -> None:
+        """The client is authenticated: allow what a session may send."""
+
+    def reply(self, request: Request | None, answer: Answer) -> None:
+        """Send an answer; without a request it is about the stream itself."""
+
+    def say_goodbye(self, reason: str) -> None:
+        """Ask the client to send nothing more and to hang up."""
+
+    def pause_reading(self) -> None:
+        """Take no more bytes from the client."""
+
+    def resume_reading(self) -> None:
+        """Take bytes from the client again."""
+
+    def close(self) -> None:
+        """Hang up after what is written has been sent."""
+
+    def abort(self) -> None:
+        """Hang up at once."""
+
+
+class Reply(msgspec.Struct, gc=False):
+    """Answer a request."""
+
+    session: Session
+    request: Request | None
+    answer: Answer
+
+
+class SayGoodbye(msgspec.Struct, gc=False):
+    """Ask a client to leave."""
+
+    session: Session
+    reason: str
+
+
+class Open(msgspec.Struct, gc=False):
+    """Allow a client what a session may send."""
+
+    session: Session
+
+
+class PauseReading(msgspec.Struct, gc=False):
+    """Take no more bytes from a client."""
+
+    session: Session
+
+
+class ResumeReading(msgspec.Struct, gc=False):
+    """Take bytes from a client again."""
+
+    session: Session
+
+
+class Close(msgspec.Struct, gc=False):
+    """Hang up after the last answer."""
+
+    session: Session
+
+
+class Abort(msgspec.Struct, gc=False):
+    """Hang up at once."""
+
+    session: Session
+
+
+class Authenticate(msgspec.Struct, gc=False):
+    """Find out who says hello, and take its name."""
+
+    session: Session
+    hello: Hello
+
+
+class ReleaseName(msgspec.Struct, gc=False):
+    """Take a client offline in the database."""
+
+    client: int
+    token: int
+
+
+class Proceed(msgspec.Struct, gc=False):
+    """Go on with a session's next requests once the replies before are written: its client may have stopped reading."""
+
+    session: Session
+
+
+class Woken(msgspec.Struct, gc=False):
+    """A read stops waiting: its trace notes when."""
+
+    ticket: Ticket
+
+
+Effect: TypeAlias = (
+    Reply
+    | Proceed
+    | SayGoodbye
+    | Open
+    | PauseReading
+    | ResumeReading
+    | Close
+    | Abort
+    | Authenticate
+    | ReleaseName
+    | Woken
+)

@@ -1,0 +1,99 @@
+"""How each kind of request is treated: which share a batch, which hand messages out, which a read-only client may make.
+
+A kind that is not listed goes to the database alone and is refused to read-only clients, so that a new request is safe
+before anybody thinks of it here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stafette.model import Selection
+from stafette.protocol import messages as wire
+
+
+class Operation:
+    """One way to work on requests: in batches or singly."""
+
+    __slots__ = ("batched", "hands_out", "name")
+
+    def __init__(self, name: str, *, batched: bool = True, hands_out: bool = False) -> None:
+        self.name = name
+        self.batched = batched
+        self.hands_out = hands_out
+        """Whether messages leave the queue for the one who asks."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def combines(self, selections: dict[str | None, Selection], request: Any) -> bool:
+        """Whether a request may share a batch with the earlier ones of its run, their order kept.
+
+        Reads may when they read the same, or in queues that have nothing to do with one another. `selections` notes
+        what the run reads in each queue.
+        """
+        if not self.batched or not self.hands_out:
+            return self.batched
+        selection: Selection = request.selection
+        same = selections.setdefault(selection.queue, selection) == selection
+        return same and (len(selections) == 1 or None not in selections)
+
+
+SEND = Operation("send")
+RECEIVE = Operation("receive", hands_out=True)
+PEEK = Operation("peek")
+LEASE = Operation("lease", hands_out=True)
+ACK = Operation("ack")
+NACK = Operation("nack")
+EXTEND = Operation("extend")
+SINGLE = Operation("single", batched=False)
+
+_BATCHED: dict[type, Operation] = {
+    wire.Send: SEND,
+    wire.Receive: RECEIVE,
+    wire.Peek: PEEK,
+    wire.Lease: LEASE,
+    wire.Ack: ACK,
+    wire.Nack: NACK,
+    wire.Extend: EXTEND,
+}
+
+READS = frozenset(
+    {
+        wire.Echo, wire.Bye, wire.Cancel, wire.Peek, wire.Browse, wire.LookUpQueue, wire.ListQueues,
+        wire.WaitingQueues, wire.LookUpPersonalQueue, wire.LookUpClient, wire.ListClients,
+    }
+)  # fmt: skip
+"""What read-only clients may ask for. Everything else may change something."""
+
+WAITS = frozenset({wire.Receive, wire.Peek, wire.Lease})
+"""Reads that may wait for a message."""
+
+
+def operation_of(request: wire.Request) -> Operation:
+    """The operation that serves a request."""
+    return _BATCHED.get(type(request), SINGLE)
+
+
+def seconds_to_wait(read: wire.Request) -> float:
+    """How long a read may wait for a message."""
+    return read.wait or 0.0  # type: ignore[union-attr]  # asked of reads alone
+
+
+def queue_of(read: wire.Request) -> str | None:
+    """The queue that a read names, if it names one."""
+    queue: str | None = read.selection.queue  # type: ignore[union-attr]  # asked of reads alone
+    return queue
+
+
+def is_empty(answer: wire.Answer) -> bool:
+    """Whether a read got nothing."""
+    return (type(answer) is wire.Messages and not answer.messages) or (
+        type(answer) is wire.Leases and not answer.leases
+    )
+
+
+def ends_session(name: str, request: wire.Request, answer: wire.Answer) -> bool:
+    """Whether the client of this name has left, or has deleted itself."""
+    leaves = type(request) is wire.Bye or (type(request) is wire.DeleteClient and request.client == name)
+    return leaves and type(answer) is wire.Done

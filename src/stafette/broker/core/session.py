@@ -1,0 +1,142 @@
+"""A session: one client on one connection, from its hello to its last answer.
+
+::
+
+    NEW ──hello──▶ AUTHENTICATING ──welcome──▶ OPEN ──drain, disconnect or bye──▶ LEAVING
+     │                   │                      │                                   │
+     └───────────────────┴────── closed ────────┴───────────────────────────────────┘
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from stafette.broker.core.operation import Operation, operation_of
+from stafette.model import Mode, Selection
+from stafette.protocol.messages import Request
+
+if TYPE_CHECKING:
+    from stafette.broker.core.effects import Connection
+    from stafette.broker.tracing import RequestTiming
+
+
+class State(Enum):
+    """Where a session is in its life."""
+
+    NEW = auto()
+    AUTHENTICATING = auto()
+    OPEN = auto()
+    LEAVING = auto()
+    CLOSED = auto()
+
+
+# What may follow what; an illegal step is a failed look-up.
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.NEW: frozenset({State.AUTHENTICATING, State.LEAVING, State.CLOSED}),
+    State.AUTHENTICATING: frozenset({State.OPEN, State.LEAVING, State.CLOSED}),
+    State.OPEN: frozenset({State.LEAVING, State.CLOSED}),
+    State.LEAVING: frozenset({State.CLOSED}),
+    State.CLOSED: frozenset(),
+}
+
+
+class Ticket:
+    """One request on its way to its answer."""
+
+    __slots__ = ("accepted_at", "deadline", "request", "session")
+
+    def __init__(self, session: Session, request: Request, accepted_at: float) -> None:
+        self.session = session
+        self.request = request
+        self.accepted_at = accepted_at
+        self.deadline = 0.0
+        """When a read that has been tried in vain stops waiting; 0: not tried yet. From then on it does not hold up its
+        session."""
+
+
+class Session:
+    """What the broker knows of one connection's client. Kept small: thousands of them are idle."""
+
+    __slots__ = (
+        "backlog",
+        "client",
+        "connection",
+        "disconnecting",
+        "in_flight",
+        "mode",
+        "name",
+        "run_size",
+        "state",
+        "timeout",
+        "timings",
+        "token",
+        "unread_before",
+        "write_paused",
+    )
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.state = State.NEW
+        self.timeout = 0.0
+        self.client = 0
+        self.token = 0
+        self.name = ""
+        self.mode: Mode = "read-only"
+        self.backlog: deque[Request] | None = None
+        """Requests that wait for an earlier one of this session."""
+        self.run_size = 0
+        """Requests of the run that is dispatched; further ones wait in the backlog."""
+        self.in_flight = 0
+        """Requests accepted and not yet answered."""
+        self.disconnecting = False
+        """Whether an operator has ended the session, and the client has not. It may ask elsewhere, or here again."""
+        self.write_paused = False
+        """Whether the client leaves so much unread that nothing more is done for it."""
+        self.unread_before = 0
+        """Bytes unread when that was last looked at."""
+        self.timings: dict[int, RequestTiming] | None = None
+        """When the requests in flight did what, if that is traced."""
+
+    def step(self, state: State) -> None:
+        """Go on to another state."""
+        if state not in TRANSITIONS[self.state]:
+            raise AssertionError(f"a session cannot go from {self.state} to {state}")
+        self.state = state
+
+    def enqueue(self, request: Request) -> None:
+        """Accept a request; it runs after the earlier ones."""
+        if self.backlog is None:
+            self.backlog = deque()
+        self.in_flight += 1
+        self.backlog.append(request)
+
+    def take_backlog(self) -> Sequence[Request]:
+        """Give up the requests that have not begun."""
+        backlog, self.backlog = self.backlog or (), None
+        self.in_flight -= len(backlog)
+        return backlog
+
+    def next_run(self, limit: int, now: float) -> tuple[Operation, list[Ticket]]:
+        """Take the next requests that may share a batch, in their order; the backlog must not be empty.
+
+        A session has one run dispatched at a time, so its requests take effect in the order in which they were sent.
+        """
+        backlog = self.backlog
+        assert backlog
+        request = backlog.popleft()
+        operation = operation_of(request)
+        run = [Ticket(self, request, now)]
+        selections: dict[str | None, Selection] = {}
+        if backlog and operation.combines(selections, request):
+            while (
+                backlog
+                and len(run) < limit
+                and operation_of(backlog[0]) is operation
+                and operation.combines(selections, backlog[0])
+            ):
+                run.append(Ticket(self, backlog.popleft(), now))
+        self.run_size = len(run)
+        return operation, run

@@ -1,0 +1,222 @@
+"""Reads that wait for a message: parked here, costing nothing, until a send for their queue or their time is up.
+
+A woken read tries again in the database like any other; when somebody else was faster it is parked again. Per message
+that anyone may have, one read is woken that is sure to take it, and those before it that may; all reads of a client are
+woken for a message addressed to it. A read that is in the database when its message comes tries once more: the database
+may have looked too early.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable
+
+from stafette.broker.core.session import Session, Ticket
+from stafette.model import Selection
+from stafette.protocol.messages import Peek
+
+ANY_QUEUE = ""
+"""The key of reads that name no queue."""
+
+SPARE_DEADLINES = 64
+"""Deadlines of reads that have ended may lie about in this number, or that of the living, before they are removed."""
+
+
+class WaitingReads:
+    """All reads of a broker that wait, by queue, first come first served."""
+
+    def __init__(self) -> None:
+        self._parked: dict[str, dict[Ticket, None]] = {}
+        self._by_session: dict[Session, dict[Ticket, str | None]] = {}
+        """Every read that waits, with the key under which it is parked; None while it is woken and tries again."""
+        self._trying: dict[str, dict[Ticket, bool]] = {}
+        """Every read that may wait and is in the database, by queue: whether something for it has come meanwhile."""
+        self._deadlines: list[tuple[float, int, Ticket]] = []
+        """A heap. A read is in it once, from when it first waits; those that have ended are passed over."""
+        self._numbers = itertools.count()
+        self._waiting = 0
+        self._parked_count = 0
+
+    def __len__(self) -> int:
+        return self._parked_count
+
+    @property
+    def queues(self) -> set[str]:
+        """The queues for which somebody waits."""
+        return set(self._parked)
+
+    # To the database and back
+
+    def begin_try(self, ticket: Ticket) -> None:
+        """A read that may wait goes to the database."""
+        self._trying.setdefault(_key(ticket), {})[ticket] = False
+
+    def end_try(self, ticket: Ticket) -> bool:
+        """It is back; True when something for it has come meanwhile, which it may have been too early to see."""
+        key = _key(ticket)
+        tickets = self._trying.get(key)
+        if tickets is None:
+            return False
+        missed = tickets.pop(ticket, False)
+        if not tickets:
+            del self._trying[key]
+        return missed
+
+    def retry(self, ticket: Ticket) -> None:
+        """A read that waits, and is not parked, goes to the database again."""
+        self._note_wait(ticket, None)
+        self.begin_try(ticket)
+
+    def park(self, ticket: Ticket) -> None:
+        """Let a read wait for a message until its deadline."""
+        key = _key(ticket)
+        self._parked.setdefault(key, {})[ticket] = None
+        self._parked_count += 1
+        self._note_wait(ticket, key)
+
+    def settle(self, ticket: Ticket) -> None:
+        """A read that waited has its answer."""
+        tickets = self._by_session.get(ticket.session)
+        if tickets is not None and ticket in tickets:
+            del tickets[ticket]
+            self._waiting -= 1
+            if not tickets:
+                del self._by_session[ticket.session]
+
+    # What wakes reads or ends their wait: those that are returned are no longer parked, and the caller's to deal with.
+
+    def arrived(self, queue: str, *, sender: str, receiver: str | None, context: int | None) -> list[Ticket]:
+        """A message is in a queue, for one receiver or for anyone: the reads to try again."""
+        woken: list[Ticket] = []
+        for key in (queue, ANY_QUEUE) if self._parked or self._trying else ():
+            trying = self._trying.get(key, {})
+            for ticket in trying:
+                trying[ticket] = trying[ticket] or _matches(ticket, sender, receiver, context)
+            chosen = []
+            for ticket in self._parked.get(key, ()):
+                if _matches(ticket, sender, receiver, context):
+                    chosen.append(ticket)
+                    if receiver is None and _takes_anything(ticket, sender):
+                        break
+            woken += self._unpark(chosen, key)
+        return woken
+
+    def wake_all(self, queues: Iterable[str] | None = None) -> list[Ticket]:
+        """Something may be in these queues, or in any, for whomever: the reads to try again."""
+        woken: list[Ticket] = []
+        for key in {*self._parked, *self._trying} if queues is None else {*queues, ANY_QUEUE}:
+            trying = self._trying.get(key, {})
+            for ticket in trying:
+                trying[ticket] = True
+            woken += self._unpark(list(self._parked.get(key, ())), key)
+        return woken
+
+    def expire(self, now: float) -> list[Ticket]:
+        """The reads whose time is up. One that is in the database is answered when it is back."""
+        expired = []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            ticket = heapq.heappop(self._deadlines)[2]
+            if self._stop_waiting(ticket):
+                expired.append(ticket)
+        return expired
+
+    def next_deadline(self) -> float | None:
+        """When to look for expired reads again; None: nobody waits."""
+        while self._deadlines and not self._waits(self._deadlines[0][2]):
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def cancel(self, session: Session, request_id: int, now: float) -> list[Ticket]:
+        """End the wait of a read. One that is in the database will not be parked again."""
+        tickets = self._by_session.get(session, {})
+        return self._end_waits([ticket for ticket in tickets if ticket.request.id == request_id][:1], now)
+
+    def cancel_session(self, session: Session, now: float) -> list[Ticket]:
+        """End the waits of a client that is to leave."""
+        return self._end_waits(list(self._by_session.get(session, {})), now)
+
+    def cancel_all(self) -> list[Ticket]:
+        """End every wait."""
+        parked = [ticket for tickets in self._parked.values() for ticket in tickets]
+        return [ticket for ticket in parked if self._stop_waiting(ticket)]
+
+    def forget(self, session: Session) -> None:
+        """Drop the reads of a client that is gone: nobody is there to be answered."""
+        tickets = self._by_session.pop(session, {})
+        self._waiting -= len(tickets)
+        for ticket, key in tickets.items():
+            if key is not None:
+                self._remove(ticket, key)
+
+    def _end_waits(self, tickets: list[Ticket], now: float) -> list[Ticket]:
+        for ticket in tickets:
+            ticket.deadline = now
+        return [ticket for ticket in tickets if self._stop_waiting(ticket)]
+
+    def _stop_waiting(self, ticket: Ticket) -> bool:
+        """Take a parked read out; False when it is not parked."""
+        key = self._by_session.get(ticket.session, {}).get(ticket)
+        if key is None:
+            return False
+        self._remove(ticket, key)
+        self.settle(ticket)
+        return True
+
+    def _unpark(self, tickets: list[Ticket], key: str) -> list[Ticket]:
+        """Send reads to the database again."""
+        for ticket in tickets:
+            self._remove(ticket, key)
+            self.retry(ticket)
+        return tickets
+
+    def _remove(self, ticket: Ticket, key: str) -> None:
+        tickets = self._parked[key]
+        del tickets[ticket]
+        self._parked_count -= 1
+        if not tickets:
+            del self._parked[key]
+
+    def _note_wait(self, ticket: Ticket, key: str | None) -> None:
+        tickets = self._by_session.setdefault(ticket.session, {})
+        if ticket not in tickets:
+            self._waiting += 1
+            heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
+            if len(self._deadlines) > 2 * self._waiting + SPARE_DEADLINES:
+                tickets[ticket] = key
+                self._deadlines = [entry for entry in self._deadlines if self._waits(entry[2])]
+                heapq.heapify(self._deadlines)
+        tickets[ticket] = key
+
+    def _waits(self, ticket: Ticket) -> bool:
+        return ticket in self._by_session.get(ticket.session, ())
+
+
+def _selection(ticket: Ticket) -> Selection:
+    selection: Selection = ticket.request.selection  # type: ignore[union-attr]  # only reads wait
+    return selection
+
+
+def _key(ticket: Ticket) -> str:
+    return _selection(ticket).queue or ANY_QUEUE
+
+
+def _matches(ticket: Ticket, sender: str, receiver: str | None, context: int | None) -> bool:
+    """Whether a read may be given a message."""
+    selection = _selection(ticket)
+    return (
+        receiver in (None, ticket.session.name)
+        and selection.sender in (None, sender)
+        and selection.context in (None, context)
+    )
+
+
+def _takes_anything(ticket: Ticket, sender: str) -> bool:
+    """Whether a read takes whatever anyone may have: not if it looks only, or is the sender's, who may be excluded."""
+    selection = _selection(ticket)
+    return (
+        selection.sender is None
+        and selection.context is None
+        and type(ticket.request) is not Peek
+        and ticket.session.name != sender
+    )

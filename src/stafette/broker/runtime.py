@@ -1,0 +1,314 @@
+"""The runtime: carries out what the core decides, with asyncio. Calls of the database, timers, hellos and replies.
+
+Effects of one input are taken together and carried out in order. What a connection reports meanwhile, such as that its
+client does not read, is an input of its own, whose effects follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+
+from stafette.broker import authentication, operator_commands
+from stafette.broker.core.broker import Broker, Outcome
+from stafette.broker.core.dispatcher import Batch
+from stafette.broker.core.effects import (
+    Abort,
+    Authenticate,
+    Close,
+    Effect,
+    Open,
+    PauseReading,
+    Proceed,
+    ReleaseName,
+    Reply,
+    ResumeReading,
+    SayGoodbye,
+    Woken,
+)
+from stafette.broker.core.session import Session
+from stafette.broker.limits import BROKER_LEASE_SECONDS, Limits
+from stafette.broker.notifications import Notifications
+from stafette.broker.operations import Operations
+from stafette.broker.tracing import Tracing
+from stafette.database.store import Store
+from stafette.errors import InternalError, StafetteError
+from stafette.protocol import messages as wire
+
+log = logging.getLogger(__name__)
+
+_DEFECT = "the broker failed; its log says why"
+
+
+class Runtime:
+    """One broker process."""
+
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits,
+        *,
+        name: str,
+        require_secrets: bool = False,
+        tracing: Tracing | None = None,
+    ) -> None:
+        self.core = Broker(limits, name=name)
+        self.store = store
+        self.name = name
+        self.url = ""
+        """Where clients connect, once it listens."""
+        self.stop: Callable[[], None] | None = None
+        """Lets the process drain and end, if it is ours to end."""
+        self.broker_id = 0
+        """Its id in the database."""
+        self.started_at = time.monotonic()
+        self.require_secrets = require_secrets
+        self.tracing = tracing
+        self.notifications: Notifications | None = None
+        self._operations = Operations(store, arrived=self.core.arrived)
+        self._flushing = False
+        self._dispatch_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._drained = asyncio.Event()
+        self._nobody_connected = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._calls: set[asyncio.Task[None]] = set()
+        self._listening: asyncio.Task[None] | None = None
+        self._names_to_release: list[tuple[int, int]] = []
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.started_at
+
+    async def join(self) -> None:
+        """Register in the database, and listen for notifications."""
+        self.broker_id = await self.store.join_broker(self.name, seconds=BROKER_LEASE_SECONDS)
+        self.notifications = Notifications(
+            self.store,
+            self.broker_id,
+            self,
+            extra_channels={
+                f"stafette_orders_{self.broker_id}": lambda command: operator_commands.execute(command, self)
+            },
+        )
+        if self._listening:
+            self._listening.cancel()
+        self._listening = asyncio.create_task(self.notifications.serve())
+
+    async def evict_lost_sessions(self) -> None:
+        """Hang up on clients whose name another broker has taken while this one was away."""
+        tokens = await self.store.broker_sessions(self.broker_id)
+        for session in self.core.evict(tokens):
+            log.warning("client %s has a session at another broker", session.name)
+        self.flush()
+
+    # Inputs
+
+    def connection_lost(self, session: Session) -> None:
+        """A connection is gone."""
+        self.core.close(session)
+        self.flush()
+
+    def arrived(self, queue: str) -> None:
+        """Something is ready in a queue."""
+        self.core.arrived(queue)
+        self.flush()
+
+    def wake_reads(self, queues: Sequence[str] | None = None) -> None:
+        """Let every read that waits for these queues, or for any, try again."""
+        self.core.wake_reads(queues)
+        self.flush()
+
+    def drop_idle(self) -> None:
+        """Hang up on connections that have not done in time what they had to."""
+        self.core.drop_idle(time.monotonic())
+        self.flush()
+
+    def disconnect(self, client: int) -> bool:
+        """End a client's session; False when it is not here."""
+        done = self.core.disconnect(client, time.monotonic())
+        self.flush()
+        return done
+
+    # Effects
+
+    def flush(self) -> None:
+        """Carry out what the core has decided, and see to what follows from it."""
+        core = self.core
+        if core.effects and not self._flushing:
+            self._flushing = True
+            while core.effects:
+                for effect in core.take_effects():
+                    self._carry_out(effect)
+            self._flushing = False
+        if core.dispatcher.has_news and not self._dispatch_scheduled:
+            self._dispatch_scheduled = True
+            asyncio.get_running_loop().call_soon(self._dispatch)  # with whatever else arrives in this turn of the loop
+        if self.notifications is not None and (core.interests.has_news or core.interests.notifications):
+            self.notifications.wake()
+        if len(core.waiting):
+            self._set_timer()
+        if not core.connected:
+            self._nobody_connected.set()
+        if core.draining and core.drained:
+            self._drained.set()
+
+    def _carry_out(self, effect: Effect) -> None:
+        try:
+            match effect:
+                case Reply(session, request, answer):
+                    session.connection.reply(request, answer)
+                case Proceed(session):
+                    self.core.proceed(session, time.monotonic())
+                case Woken(ticket):
+                    if self.tracing is not None:
+                        self.tracing.woken(ticket)
+                case Authenticate(session, hello):
+                    _spawn(self._authenticate(session, hello), self._tasks)
+                case ReleaseName(client, token):
+                    self._release(client, token)
+                case SayGoodbye(session, reason):
+                    session.connection.say_goodbye(reason)
+                case Open(session):
+                    session.connection.open()
+                case PauseReading(session):
+                    session.connection.pause_reading()
+                case ResumeReading(session):
+                    session.connection.resume_reading()
+                case Close(session):
+                    session.connection.close()
+                case Abort(session):
+                    session.connection.abort()
+        except Exception:  # one client's fault is its own: the others get their answers
+            log.exception("could not carry out %s", type(effect).__name__)
+            if isinstance(effect, Reply):
+                effect.session.connection.abort()
+
+    def _set_timer(self) -> None:
+        """Wake up for the first read whose time is up."""
+        deadline = self.core.waiting.next_deadline()
+        if deadline is None or (self._timer is not None and self._timer_at <= deadline):
+            return  # a timer that is early sets the next one
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline
+        delay = max(0.0, deadline - time.monotonic())
+        self._timer = asyncio.get_running_loop().call_later(delay, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        self._timer = None
+        self.core.expire_reads(time.monotonic())
+        self.flush()
+
+    # The database
+
+    def _dispatch(self) -> None:
+        self._dispatch_scheduled = False
+        self._start_batches()
+        self.flush()
+
+    def _start_batches(self) -> None:
+        while batch := self.core.next_batch(time.monotonic()):
+            _spawn(self._execute(batch), self._calls)
+
+    async def _execute(self, batch: Batch) -> None:
+        core, size = self.core, len(batch.tickets)
+        began = time.perf_counter_ns()
+        outcomes: Sequence[Outcome]
+        try:
+            outcomes = await self._operations.perform(batch)
+        except StafetteError as error:
+            outcomes = [error] * size
+        except Exception:
+            log.exception("%s failed", batch.operation)
+            outcomes = [InternalError(_DEFECT)] * size
+        ended = time.perf_counter_ns()
+        core.metrics.database_seconds.add((ended - began) / 1e9)
+        core.metrics.batch_requests.add(size)
+        core.dispatcher.finished(batch)
+        self._start_batches()  # before the answers go out: the database need not wait for that
+        if self.tracing is not None:
+            self.tracing.performed(batch.tickets, began, ended)
+        core.complete(batch, outcomes, time.monotonic())
+        self.flush()
+
+    async def _authenticate(self, session: Session, hello: wire.Hello) -> None:
+        error: StafetteError
+        try:
+            identity = await authentication.identify(hello, self.store, require_secrets=self.require_secrets)
+            [token] = await self.store.take_sessions(
+                [identity.id], self.broker_id, resumed=[hello.resume] if hello.resume else []
+            )
+        except StafetteError as failed:
+            error = failed
+        except Exception:
+            log.exception("a hello failed")
+            error = InternalError(_DEFECT)
+        else:
+            self.core.authenticated(
+                session,
+                hello,
+                time.monotonic(),
+                client=identity.id,
+                name=identity.name,
+                mode="full" if identity.mode == "full" else "read-only",
+                token=token,
+            )
+            self.flush()
+            return
+        self.core.refuse_hello(session, hello, error, time.monotonic())
+        self.flush()
+
+    def _release(self, client: int, token: int) -> None:
+        """Take a client offline; those who leave in the same turn of the loop go together."""
+        if not self._names_to_release:
+            _spawn(self._release_names(), self._tasks)
+        self._names_to_release.append((client, token))
+
+    async def _release_names(self) -> None:
+        await asyncio.sleep(0)
+        names, self._names_to_release = self._names_to_release, []
+        try:
+            await self.store.release_sessions(names)
+        except StafetteError as error:  # their names come free when the broker's next session takes them
+            log.warning("could not take %d clients offline: %s", len(names), error)
+
+    # The end
+
+    async def drain(self) -> None:
+        """Answer what was accepted, refuse what comes after, and say goodbye."""
+        self.core.drain(time.monotonic())
+        self.flush()
+        await self._drained.wait()
+
+    async def everybody_gone(self) -> None:
+        """Wait until no connection is left."""
+        while self.core.connected:
+            self._nobody_connected.clear()
+            await self._nobody_connected.wait()
+
+    async def leave(self) -> None:
+        """Sign off in the database; every session ends with this."""
+        for session in list(self.core.connected):
+            session.connection.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._listening:
+            self._listening.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        try:
+            await self.store.leave_broker(self.broker_id)
+        except StafetteError as error:
+            log.warning("could not sign off, the lease will run out instead: %s", error)
+
+
+def _spawn(work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]) -> None:
+    """Start a task that stays in a set until it ends: the loop itself does not hold on to it."""
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)

@@ -1,0 +1,5 @@
+"""Who does things in the console's name."""
+
+from stafette.database.views import Actor
+
+ADMIN = Actor("admin", "127.0.0.1")
