@@ -1,1 +1,1 @@
-"""The client's side: a link to a broker, and the client that keeps one through failures. Needs no database driver."""
+"""The client: a connection to a broker, kept through failures. Needs no database driver."""

@@ -1,4 +1,4 @@
-"""The asynchronous client: what can be asked of a broker, one method each. How it gets there is the route's affair."""
+"""The asynchronous client: what can be asked of a broker, one method each. How it gets there is in `failover`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stafette.client.address import Address
+from stafette.client.failover import Failover
 from stafette.client.lease import Lease, Leasing
-from stafette.client.route import Route
 from stafette.errors import InvalidRequest, RequestTimeout
-from stafette.model import DEFAULT_PRIORITY, Headers, Message, Mode, Order, Queue
+from stafette.model import DEFAULT_PRIORITY, Draft, Headers, Message, Mode, Order, Queue, Selection
 from stafette.model import Client as ClientInfo
 from stafette.protocol import messages as wire
 
@@ -59,8 +59,8 @@ class Client:
     ) -> None:
         self._name = name
         self._timeout = timeout
-        self._route = Route(address, name=name, mode=mode, secret=secret, timeout=timeout, trace=trace)
-        self._ask = self._route.ask
+        self._failover = Failover(address, name=name, mode=mode, secret=secret, timeout=timeout, trace=trace)
+        self._ask = self._failover.ask
 
     @property
     def name(self) -> str:
@@ -69,11 +69,11 @@ class Client:
 
     async def open(self) -> None:
         """Find a broker; each is tried once. `connect` has done this."""
-        await self._route.open()
+        await self._failover.open()
 
     async def close(self) -> None:
         """Hang up; the name is free when this returns. What is under way gets its answer, except reads that wait."""
-        await self._route.close()
+        await self._failover.close()
 
     async def __aenter__(self) -> Client:
         return self
@@ -109,7 +109,7 @@ class Client:
         With a key, a repetition within 24 hours returns the first ids and sends nothing; the client then repeats the
         send by itself when a connection breaks.
         """
-        draft = wire.Draft(
+        draft = Draft(
             (queue,) if isinstance(queue, str) else _names(queue),
             body if type(body) is bytes else _bytes(body),
             receiver, priority, context, headers, delay, ttl, allow_unknown,
@@ -150,7 +150,7 @@ class Client:
         A message whose answer is lost with the connection, or cancelled while it is on its way, is lost: `lease` is
         for those that must not be.
         """
-        selection = wire.Selection(queue, sender, context, order)
+        selection = Selection(queue, sender, context, order)
         answer = await self._ask(wire.Receive(0, selection, wait), wire.Messages, wait=wait)
         return answer.messages[0] if answer.messages else None
 
@@ -165,7 +165,7 @@ class Client:
         wait: float | None = None,
     ) -> list[Message]:
         """Remove up to `count` messages in one round trip, waiting at most `wait` seconds for the first."""
-        selection = wire.Selection(queue, sender, context, order, count)
+        selection = Selection(queue, sender, context, order, count)
         return (await self._ask(wire.Receive(0, selection, wait), wire.Messages, wait=wait)).messages
 
     async def peek(
@@ -178,7 +178,7 @@ class Client:
         wait: float | None = None,
     ) -> Message | None:
         """Return what `receive` would, and leave it there."""
-        selection = wire.Selection(queue, sender, context, order)
+        selection = Selection(queue, sender, context, order)
         answer = await self._ask(wire.Peek(0, selection, wait), wire.Messages, wait=wait, repeatable=True)
         return answer.messages[0] if answer.messages else None
 
@@ -203,7 +203,7 @@ class Client:
         Await it for a lease, or None when no message came, at once or within `wait` seconds. Or enter it with
         ``async with``: the message is acknowledged at the end of the block, and given back when the block fails.
         """
-        request = wire.Lease(0, wire.Selection(queue, sender, context, order), seconds, wait)
+        request = wire.Lease(0, Selection(queue, sender, context, order), seconds, wait)
         return Leasing(lambda: self._lease(request))
 
     async def _lease(self, request: wire.Lease) -> Lease | None:
@@ -245,11 +245,11 @@ class Client:
         patience = self._timeout if timeout is None else timeout
         until = time.monotonic() + patience
         context = secrets.randbits(62)
-        asked = wire.Draft((queue,), _bytes(body), receiver, priority, context, headers, ttl=patience)
+        asked = Draft((queue,), _bytes(body), receiver, priority, context, headers, ttl=patience)
         await self._ask(wire.Send(0, [asked]), wire.Sent, timeout=patience)
         wait = max(0.0, until - time.monotonic())
-        mine = wire.Selection(f"@{self.name}", context=context)
-        answer = await self._ask(wire.Receive(0, mine, wait), wire.Messages, wait=wait)
+        replies = Selection(f"@{self.name}", context=context)
+        answer = await self._ask(wire.Receive(0, replies, wait), wire.Messages, wait=wait)
         if not answer.messages:
             raise RequestTimeout(f"nobody replied to the request in {queue} within {patience:g} seconds")
         return answer.messages[0]
@@ -357,11 +357,11 @@ def _bytes(body: Body) -> bytes:
     raise InvalidRequest(f"a body is bytes or text, not {type(body).__name__}")
 
 
-def _draft(message: Mapping[str, Any] | tuple[str | Sequence[str], Body]) -> wire.Draft:
+def _draft(message: Mapping[str, Any] | tuple[str | Sequence[str], Body]) -> Draft:
     fields: dict[str, Any]
     try:
         fields = dict(message) if isinstance(message, Mapping) else dict(zip(("queue", "body"), message, strict=True))
         queue, body = fields.pop("queue"), fields.pop("body")
-        return wire.Draft((queue,) if isinstance(queue, str) else _names(queue), _bytes(body), **fields)
+        return Draft((queue,) if isinstance(queue, str) else _names(queue), _bytes(body), **fields)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidRequest(f"cannot read the message {message!r}: {error}") from error

@@ -185,6 +185,16 @@ class Client:
         return _wait_for(work(self._client), self._loop)
 
 
+def run_within(client: Client, seconds: float, work: Callable[[aio.Client], Coroutine[Any, Any, Result]]) -> Result:
+    """What `work` returns; TimeoutError when that takes longer."""
+
+    async def limited(asynchronous: aio.Client) -> Result:
+        async with asyncio.timeout(seconds):
+            return await work(asynchronous)
+
+    return client._run(limited)
+
+
 class Lease:
     """A message that is yours for a while; false, with None for a message, when there was none to have."""
 

@@ -1,7 +1,7 @@
-"""The client's part of a trace: from the moment a request is wanted until its caller has the answer.
+"""The client's part of a trace: from the call until its caller has the answer.
 
-Its phases: `queue` until there is a link with room, `encode` until the request is handed to the socket, and `read` from
-the arrival of the answer until the caller goes on. What lies between is the network and the broker.
+Its phases: `queue` until there is a connection with room, `encode` until the request is handed to the socket, and
+`read` from the arrival of the answer until the caller goes on. What lies between is the network and the broker.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ INTENDED: ContextVar[int] = ContextVar("INTENDED", default=0)
 An open loop sets it, so that response times count from there even if the load generator itself is late.
 """
 
-NOT_HERE = -1
+NOT_APPLICABLE = -1
 CANCELLED = "Cancelled"
 
 
-class Passage(msgspec.Struct, gc=False):
-    """How a request went through a link. A struct of msgspec's is made three times as fast as one of Python's."""
+class LinkTiming(msgspec.Struct, gc=False):
+    """How a request went through a connection. A msgspec struct is created three times as fast as a Python object."""
 
     began: int
     left: int = 0
@@ -48,8 +48,8 @@ class Tracing:
     def __init__(
         self, trace: Trace, client: str, attempt: Callable[[wire.Request, float], Awaitable[wire.Answer]]
     ) -> None:
-        self.passages: dict[int, Passage] = {}
-        """By request id; links fill them in."""
+        self.timings: dict[int, LinkTiming] = {}
+        """By request id; transports fill them in."""
         self._trace = trace
         self._client = client
         self._attempt = attempt
@@ -73,15 +73,15 @@ class Tracing:
 
     def _record(self, request: wire.Request, outcome: str, messages: int, intended: int, start: int) -> None:
         end = time.perf_counter_ns()
-        passage = self.passages.pop(request.id, None) or Passage(end)
+        timing = self.timings.pop(request.id, None) or LinkTiming(end)
         self._trace.add(
             self._client, request.id, OPERATIONS[type(request)], outcome, intended, start, end,
-            end - passage.arrived if passage.arrived else NOT_HERE,
-            NOT_HERE,
-            passage.began - start,
-            NOT_HERE,
-            NOT_HERE,
-            passage.left - passage.began if passage.left else NOT_HERE,
-            NOT_HERE,
-            passage.payload, messages, NOT_HERE,
+            end - timing.arrived if timing.arrived else NOT_APPLICABLE,
+            NOT_APPLICABLE,
+            timing.began - start,
+            NOT_APPLICABLE,
+            NOT_APPLICABLE,
+            timing.left - timing.began if timing.left else NOT_APPLICABLE,
+            NOT_APPLICABLE,
+            timing.payload, messages, NOT_APPLICABLE,
         )  # fmt: skip
