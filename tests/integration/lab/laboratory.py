@@ -9,9 +9,11 @@ from typing import Any
 import psutil
 import pyarrow.parquet as pq
 
-from stafette.lab import experiment, runner, series
-from stafette.lab.records import RunRecord
-from stafette.lab.runner import Progress
+from stafette.lab.experiment import experiment_file
+from stafette.lab.running import runner
+from stafette.lab.running.runner import Progress
+from stafette.lab.series import series_folder
+from stafette.runs.records import RunRecord
 
 QUICK = "warm_up = 0.3\nduration = {duration}\ncool_down = 0.2\nrepetitions = {repetitions}\n"
 
@@ -26,7 +28,7 @@ class Laboratory:
         self.progress: list[Progress] = []
         self._measuring = asyncio.Event()
 
-    def begin(self, text: str, *, new: bool = False) -> series.Series:
+    def begin(self, text: str, *, new: bool = False) -> series_folder.Series:
         """A series of an experiment that uses the database, unless it says otherwise."""
         file = self.folder / "trial.toml"
         if "[system]" not in text:
@@ -34,7 +36,7 @@ class Laboratory:
         if "database =" not in text:
             text = text.replace("[system]\n", f'[system]\ndatabase = "{self.database}"\n')
         file.write_text(text)
-        return series.begin(self.runs, experiment.read(file), file=file, profile=None, new=new)
+        return series_folder.begin(self.runs, experiment_file.read(file), file=file, profile=None, new=new)
 
     def report(self, progress: Progress) -> None:
         """Hear how far a series is."""

@@ -15,7 +15,7 @@ import pytest
 from pyarrow import parquet
 
 import stafette.aio
-from stafette.broker.node import Node
+from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.database.store import Store
 from stafette.errors import ClientNotFound
@@ -23,7 +23,7 @@ from stafette.lab.behaviours import BUILT_IN, Behaviour, Scene, check, find
 from stafette.lab.behaviours.database_only import DatabaseOnly
 from stafette.lab.behaviours.one_way import counter_of
 from stafette.lab.behaviours.tola import Tola
-from stafette.lab.direct import Direct
+from stafette.load.direct import Direct
 from stafette.model import Message
 from stafette.trace import Trace
 
@@ -35,8 +35,8 @@ GUARD = 30.0
 class Stage:
     """One broker, its queues, and the clients of an experiment."""
 
-    def __init__(self, node: Node, url: str, stack: AsyncExitStack) -> None:
-        self.node = node
+    def __init__(self, runtime: Runtime, url: str, stack: AsyncExitStack) -> None:
+        self.runtime = runtime
         self._url = url
         self._stack = stack
 
@@ -62,7 +62,7 @@ class Stage:
     def requests(self) -> Counter[str]:
         """What the broker has answered so far, without complaint."""
         return Counter(
-            {kind: count for (kind, outcome), count in self.node.figures.requests().items() if outcome == "ok"}
+            {kind: count for (kind, outcome), count in self.runtime.core.metrics.requests().items() if outcome == "ok"}
         )
 
     async def open(self) -> None:
@@ -72,10 +72,10 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(brokers: Callable[..., Awaitable[tuple[Node, str]]]) -> AsyncIterator[Stage]:
-    node, url = await brokers()
+async def stage(brokers: Callable[..., Awaitable[tuple[Runtime, str]]]) -> AsyncIterator[Stage]:
+    runtime, url = await brokers()
     async with AsyncExitStack() as stack:
-        stage = Stage(node, url, stack)
+        stage = Stage(runtime, url, stack)
         await stage.open()
         yield stage
 
@@ -171,7 +171,7 @@ async def test_with_a_retry_delay_a_read_asks_again_instead_of_waiting_in_the_br
     polling = asyncio.create_task(rick.step())
     async with asyncio.timeout(GUARD):
         while stage.requests()["Receive"] < 3:
-            assert len(stage.node.parking) == 0
+            assert len(stage.runtime.core.waiting) == 0
             await stage.director.ping()
     await stage.director.send("q-1", b"at last")
     await polling
@@ -394,10 +394,10 @@ async def test_the_load_for_the_database_makes_the_requests_of_the_mix_without_a
 async def test_an_echo_stores_nothing(stage: Stage) -> None:
     echo = await stage.enter("echo", size=1000, made=())
     before = stage.requests()
-    received = stage.node.figures.received_bytes
+    received = stage.runtime.core.metrics.received_bytes
     await at_once(echo, 10)
     assert stage.requests() - before == {"Echo": 10}
-    assert stage.node.figures.received_bytes - received > 10_000
+    assert stage.runtime.core.metrics.received_bytes - received > 10_000
 
 
 # One's own

@@ -22,7 +22,8 @@ import psutil
 import pytest
 
 from stafette.cli import main
-from stafette.lab import experiment, series
+from stafette.lab.experiment import experiment_file
+from stafette.lab.series import series_folder
 from stafette.pipeline.sources.record import run_of
 from tests.integration.conftest import Databases
 from tests.integration.processes import COMMAND, PATIENCE_SECONDS, clean_environment
@@ -266,9 +267,9 @@ def test_a_series_is_no_different_from_itself(home: Path) -> None:
 
 
 def test_a_clone_says_the_same_and_is_never_written_over(home: Path, cloned: object) -> None:
-    copy = experiment.read(home / "sweep-copy.toml")
+    copy = experiment_file.read(home / "sweep-copy.toml")
     original = lab_json(home, "show", "sweep-0001")["settings"]
-    assert series.settings(copy) | {"name": "sweep"} == original
+    assert series_folder.settings(copy) | {"name": "sweep"} == original
     assert_one_sentence(lab(home, "clone", "sweep-0001"), 1, "sweep-copy.toml exists already")
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+import stafette
 from stafette.database.store import Store
 from stafette.errors import InvalidRequest
-from stafette.lab import runner, series
+from stafette.lab.running import runner
+from stafette.lab.series import series_folder
 from tests.integration.lab.laboratory import PAIR, PAUSE, Laboratory, checks, processes_of, rows, trial
 
 pytestmark = pytest.mark.slow
@@ -41,6 +43,7 @@ async def test_a_run_leaves_all_that_somebody_else_needs_to_check_it(laboratory:
     assert set(record.processes) == {"broker-1", "broker-2", "load-1", "load-2"}
     assert record.database["fsync"] == "on"
     assert record.machines[0].facts.cores >= 1
+    assert record.stafette == stafette.__version__
 
     folder = laboratory.runs / record.id.replace("/", "/runs/")
     traced = rows(folder / "traces")
@@ -106,6 +109,28 @@ async def test_a_saturated_load_generator_is_flagged(laboratory: Laboratory) -> 
     assert checks(record)["generator"] is False
     assert "the load generator was saturated" in record.verdict.sentences[0]
     assert "load-1 used" in record.verdict.sentences[0]
+
+
+async def test_a_record_tells_how_many_steps_there_were_where_a_step_is_two_requests(laboratory: Laboratory) -> None:
+    """Clients pause once per step: Little's law needs the steps, and the traces tell only the requests."""
+    (laboratory.folder / "twice.py").write_text(
+        "from stafette.lab.behaviours import Behaviour\n"
+        "class Twice(Behaviour):\n"
+        "    async def step(self):\n"
+        "        await self.me.echo(b'')\n"
+        "        await self.me.echo(b'')\n"
+    )
+    [record] = await laboratory.run(trial(f'[clients.twice]\nbehaviour = "twice.py:Twice"\ncount = 4\n{PAUSE}'))
+
+    loop = record.closed_loop
+    assert loop is not None
+    assert (loop.clients, loop.think_time_s) == (4, 0.02)
+    assert loop.steps_per_s is not None
+    assert record.load is not None
+    steps = loop.steps_per_s * record.load.seconds
+    requests = sum(done.requests for done in record.workers.values())
+    assert steps == pytest.approx(requests / 2)  # all steps that were begun have ended
+    assert "littles law" in checks(record)
 
 
 async def test_a_run_that_fails_is_kept_and_explained_and_the_others_are_made(laboratory: Laboratory) -> None:
@@ -204,7 +229,7 @@ async def test_a_password_is_not_written_down(laboratory: Laboratory) -> None:
 
 
 async def test_only_one_runner_works_on_a_series(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(series, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(series_folder, "LOCK_SECONDS", 0.2)
     begun = laboratory.begin(trial(PAIR))
     async with begun.locked():
         with pytest.raises(InvalidRequest, match="is being run by another process"):

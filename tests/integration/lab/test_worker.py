@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from stafette.broker.node import Node
+from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.database.store import Store
 
@@ -74,7 +74,7 @@ class Worker:
 async def working(job: dict[str, Any]) -> AsyncIterator[Worker]:
     """A worker with its job; it ends with the test, and pytest shows its log when that fails."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "stafette.lab.worker",
+        sys.executable, "-m", "stafette.lab.running.worker",
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     worker = Worker(process)
@@ -158,7 +158,7 @@ async def test_an_open_loop_and_a_ramp(job: dict[str, Any]) -> None:
 
 
 async def test_two_workers_share_the_clients_and_the_brokers(
-    job: dict[str, Any], brokers: Callable[..., Awaitable[tuple[Node, str]]]
+    job: dict[str, Any], brokers: Callable[..., Awaitable[tuple[Runtime, str]]]
 ) -> None:
     nodes = [await brokers() for _ in range(3)]
     job["url"] = ",".join([nodes[0][1], *(url.removeprefix("stafette://") for _, url in nodes[1:])])
@@ -169,7 +169,7 @@ async def test_two_workers_share_the_clients_and_the_brokers(
     ):
         assert await first.hears() == {"event": "ready", "clients": 5}
         assert await second.hears() == {"event": "ready", "clients": 4}
-        assert [len(node.sessions) for node, _ in nodes] == [3, 3, 3]
+        assert [len(runtime.core.sessions) for runtime, _ in nodes] == [3, 3, 3]
         first.start()
         second.start()
         await asyncio.gather(first.rest(), second.rest())

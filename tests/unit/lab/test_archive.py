@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from stafette.errors import InvalidRequest
-from stafette.lab import archive, experiment, series
-from stafette.lab.series import Series
+from stafette.lab.experiment import experiment_file
+from stafette.lab.series import archive, series_folder
+from stafette.lab.series.series_folder import Series
 
 EXPERIMENT = """
 run.repetitions = 1
@@ -44,7 +45,7 @@ def made(tmp_path: Path, runs: Path) -> Series:
     file.write_text(EXPERIMENT)
     (tmp_path / "own").mkdir()
     (tmp_path / "own/behaviour.py").write_text(BEHAVIOUR)
-    made = series.begin(runs, experiment.read(file), file=file, profile=None, new=True)
+    made = series_folder.begin(runs, experiment_file.read(file), file=file, profile=None, new=True)
     run = made.folder_for(0)
     made.record.runs[0].folder = run.name
     made.record.runs[0].state = "done"
@@ -189,7 +190,7 @@ def test_a_clone_brings_its_behaviours_and_never_overwrites(made: Series, tmp_pa
     copy = there / "copy.toml"
     assert archive.clone(made, copy) == [copy, there / "own/behaviour.py"]
     assert copy.read_text() == EXPERIMENT
-    assert experiment.read(copy).clients["own"].behaviour == "own/behaviour.py:Own"
+    assert experiment_file.read(copy).clients["own"].behaviour == "own/behaviour.py:Own"
     with pytest.raises(InvalidRequest, match=r"copy\.toml exists already"):
         archive.clone(made, copy)
 
@@ -206,7 +207,7 @@ def test_a_behaviour_that_only_a_level_names_comes_along(runs: Path, tmp_path: P
     factor = 'factors.who = { set = "clients.own.behaviour", levels = ["echo", "mine.py:Own"] }'
     file.write_text(EXPERIMENT.replace("own/behaviour.py:Own", "echo") + f'[design]\nkind = "sweep"\n{factor}')
     (tmp_path / "mine.py").write_text(BEHAVIOUR)
-    made = series.begin(runs, experiment.read(file), file=file, profile=None, new=True)
+    made = series_folder.begin(runs, experiment_file.read(file), file=file, profile=None, new=True)
     assert (made.folder / "mine.py").read_text() == BEHAVIOUR
     copy = tmp_path / "there/copy.toml"
     assert archive.clone(made, copy) == [copy, tmp_path / "there/mine.py"]

@@ -15,7 +15,7 @@ from stafette.lab.behaviours import BUILT_IN, Behaviour, Scene, check, find
 from stafette.lab.behaviours.mix import deal
 from stafette.lab.behaviours.one_way import counter_of
 from stafette.lab.behaviours.parts import NOISE, Sender, Sending, whole
-from stafette.lab.distribution import Exponential, Uniform
+from stafette.lab.experiment.distribution import Exponential, Uniform
 
 NOBODY: Any = None
 """Instead of a client: these tests end before the first request."""

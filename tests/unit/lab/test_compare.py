@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stafette.lab.compare import METRICS, Difference, RunFigures, compare, differing_settings
+from stafette.lab.series.differences import METRICS, Difference, RunFigures, compare, differing_settings
 from stafette.statistics.intervals import difference_interval, ratio_interval
 
 SLOW, FAST = [100.0, 101.0, 99.0], [200.0, 202.0, 198.0]

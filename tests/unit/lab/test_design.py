@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stafette.lab import design
-from stafette.lab.design import Point, order, points
-from stafette.lab.distribution import Uniform
-from stafette.lab.experiment import Design, Experiment, InvalidExperiment, parse
+from stafette.lab.experiment import design
+from stafette.lab.experiment.design import Point, order, points
+from stafette.lab.experiment.distribution import Uniform
+from stafette.lab.experiment.experiment_file import Design, Experiment, InvalidExperiment, parse
 
 BASE = """\
 name = "base"

@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stafette.errors import BY_CODE, InvalidRequest
-from stafette.lab import tables
-from stafette.lab.checks import unfolded
-from stafette.lab.design import points
-from stafette.lab.distribution import Exponential, Fixed, Uniform
-from stafette.lab.experiment import (
+from stafette.lab.experiment import file_tables
+from stafette.lab.experiment.design import points
+from stafette.lab.experiment.distribution import Exponential, Fixed, Uniform
+from stafette.lab.experiment.experiment_file import (
     Experiment,
     Factor,
     InvalidExperiment,
@@ -31,7 +30,8 @@ from stafette.lab.experiment import (
     parse,
     read,
 )
-from stafette.lab.thresholds import METRICS
+from stafette.lab.experiment.file_checks import unfolded
+from stafette.lab.experiment.thresholds import METRICS
 
 DOCUMENT = Path(__file__).parents[3] / "docs/experiments.md"
 EXAMPLE = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)[0]
@@ -87,8 +87,9 @@ def test_the_example_of_the_documentation_says_what_it_says() -> None:
 def test_the_documentation_tells_every_key_and_default() -> None:
     text = DOCUMENT.read_text()
     models: dict[str, type[pydantic.BaseModel]] = {
-        "The experiment": tables.Experiment, "system": tables.System, "preload": tables.Preload, "run": tables.Run,
-        "clients.NAME": tables.Group, "faults": tables.Fault, "design": tables.Design, "hosts": tables.Hosts,
+        "The experiment": file_tables.Experiment, "system": file_tables.System, "preload": file_tables.Preload,
+        "run": file_tables.Run, "clients.NAME": file_tables.Group, "faults": file_tables.Fault,
+        "design": file_tables.Design, "hosts": file_tables.Hosts,
     }  # fmt: skip
     for heading, model in models.items():
         section = text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
@@ -108,7 +109,7 @@ def test_the_smallest_file_takes_its_name_from_its_own(tmp_path: Path) -> None:
     file.write_text(SMALLEST)
     found = read(file)
     assert found.name == "first-try"
-    assert found.system == tables.System(brokers=1, workers=1, connections=4, batch=512)
+    assert found.system == file_tables.System(brokers=1, workers=1, connections=4, batch=512)
     assert (found.run.warm_up, found.run.duration, found.run.cool_down, found.run.repetitions) == (5, 30, 2, 3)
     assert found.clients["alice"].think_time == Fixed(fixed=0)
     assert (found.hosts, found.faults, found.thresholds, found.seed) == (None, [], {}, 1)
@@ -131,7 +132,7 @@ def test_it_goes_through_json_and_back() -> None:
 
 
 def experiment_of(file: dict[str, object]) -> Experiment | None:
-    from stafette.lab.checks import lookup_in, resolve
+    from stafette.lab.experiment.file_checks import lookup_in, resolve
 
     return resolve(file, lookup_in(Path()))[0]
 

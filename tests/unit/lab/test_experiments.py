@@ -10,9 +10,9 @@ import pytest
 
 from stafette.database import embedded
 from stafette.lab.behaviours import find
-from stafette.lab.design import points
-from stafette.lab.direct import MOST_CONNECTIONS
-from stafette.lab.experiment import Experiment, Repetitions, read
+from stafette.lab.experiment.design import points
+from stafette.lab.experiment.experiment_file import Experiment, Repetitions, read
+from stafette.load.direct import MOST_CONNECTIONS
 
 FOLDER = Path(__file__).parents[3] / "experiments"
 FILES = sorted(FOLDER.glob("*.toml"), key=lambda path: path.stem)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stafette.lab.lines import Keys, key_lines, line_of
+from stafette.lab.experiment.toml_lines import Keys, key_lines, line_of
 
 TEXT = '''\
 name = "a" # b = 1

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stafette.lab.experiment import InvalidExperiment, parse
-from stafette.lab.thresholds import METRICS
+from stafette.lab.experiment.experiment_file import InvalidExperiment, parse
+from stafette.lab.experiment.thresholds import METRICS
 
 SMALLEST = '[clients.alice]\nbehaviour = "alice"\ncount = 1\n'
 OWN = """\

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stafette.errors import InvalidRequest
-from stafette.lab import summary
-from stafette.lab.thresholds import METRICS, Threshold
+from stafette.lab.experiment.thresholds import METRICS, Threshold
+from stafette.runs import summary
 
 
 @pytest.mark.parametrize(

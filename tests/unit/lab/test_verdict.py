@@ -11,10 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stafette.lab.job import Done, Spread
-from stafette.lab.rows import UNANSWERED, Rows, read
-from stafette.lab.summary import Window, summarise
-from stafette.lab.verdict import Check, ClosedLoop, Known, check, verdict
+from stafette.lab.running.summarise import summarise
+from stafette.lab.running.trace_rows import Rows, read
+from stafette.lab.running.verdict import Known, check, verdict
+from stafette.runs.closed_loop import ClosedLoop
+from stafette.runs.outcomes import UNANSWERED
+from stafette.runs.records import Check, Done, Spread
+from stafette.runs.window import Window
 from tests.unit.lab.traces import MILLISECOND, SECOND, Row, at_broker, report, run_of
 
 WINDOW = Window(0, 10 * SECOND)
@@ -418,21 +421,21 @@ def closed_loop(clients: int, response: float, think_time: float) -> list[Row]:
 
 def test_littles_law(tmp_path: Path) -> None:
     rows = run_of(tmp_path, closed_loop(20, 0.1, 0.3))
-    known = Known(nodes=NODES, closed=ClosedLoop(20, 0.3))
+    known = Known(nodes=NODES, closed_loop=ClosedLoop(20, 0.3))
     law = checked(rows, known=known)["littles law"]
     assert (law.ok, law.advisory) == (True, True)
-    assert law.sentence == "Little's law holds: X·(R + Z) = 20.0 for 20.0 clients"
-    assert checked(rows, known=replace(known, closed=ClosedLoop(20, 0.3, steps_per_s=50.0)))["littles law"].ok
-    assert not checked(rows, known=replace(known, closed=ClosedLoop(20, 0.3, steps_per_s=25.0)))["littles law"].ok
+    assert law.sentence == "Little's law holds: X·R + S·Z = 20.0 for 20 clients"
+    assert checked(rows, known=replace(known, closed_loop=ClosedLoop(20, 0.3, steps_per_s=50.0)))["littles law"].ok
+    assert not checked(rows, known=replace(known, closed_loop=ClosedLoop(20, 0.3, steps_per_s=25.0)))["littles law"].ok
 
 
 def test_littles_law_that_does_not_hold_is_advice(tmp_path: Path) -> None:
     rows = run_of(tmp_path, closed_loop(20, 0.1, 0.3))
-    checks = checked(rows, known=Known(nodes=NODES, closed=ClosedLoop(25, 0.3)))
+    checks = checked(rows, known=Known(nodes=NODES, closed_loop=ClosedLoop(25, 0.3)))
     assert failed(checks) == ["littles law"]
     judged = verdict(list(checks.values()))
     assert judged.valid
-    assert judged.sentences[0].startswith("Little's law does not hold: X·(R + Z) = 20.0 for 25.0 clients; ")
+    assert judged.sentences[0].startswith("Little's law does not hold: X·R + S·Z = 20.0 for 25 clients; ")
 
 
 # Verdict

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stafette.lab.rows import Rows, read
+from stafette.lab.running.trace_rows import Rows, read
 from stafette.trace import PHASES, SCHEMA
 
 SECOND = 1_000_000_000

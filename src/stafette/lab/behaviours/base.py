@@ -19,7 +19,7 @@ from pydantic import Field
 
 from stafette.client.aio import Client
 from stafette.errors import InvalidRequest
-from stafette.lab.problems import Problem, out_of_place
+from stafette.lab.experiment.file_problems import Problem, out_of_place
 
 Contradictions = Iterator[tuple[str, str]]
 """Keys of [clients.NAME] whose values cannot be, each with the reason: what would have to be, and what to do."""

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field
 from stafette.client.aio import Client
 from stafette.errors import StafetteError
 from stafette.lab.behaviours.base import Behaviour, Contradictions, Parameters, Scene, without_clients
-from stafette.lab.distribution import Choice, Distribution, Exponential, Fixed, Uniform
+from stafette.lab.experiment.distribution import Choice, Distribution, Exponential, Fixed, Uniform
 from stafette.model import DEFAULT_PRIORITY, Message
 
 Found = TypeVar("Found")

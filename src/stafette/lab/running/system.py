@@ -1,0 +1,146 @@
+"""The system under test: the database and the brokers, on their machines."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable
+from pathlib import PurePath
+
+from stafette.database import laboratory
+from stafette.database.requests import SendRequest
+from stafette.database.store import Store
+from stafette.errors import StafetteError
+from stafette.lab.experiment.experiment_file import Experiment, System
+from stafette.lab.hosts.agent import AtEnd, Signal, Watch
+from stafette.lab.hosts.host import Host, Process
+from stafette.lab.hosts.machines import Hosts
+from stafette.model import Draft
+from stafette.runs.layout import LOGS, TRACES
+
+START_SECONDS = 120.0
+STOP_SECONDS = 60.0
+PRELOAD_BATCH = 1000
+PRELOADER = "preload"
+"""The client that sends what is there before the load begins."""
+
+
+class Database:
+    """The database of a series: embedded on its machine, or given by URL."""
+
+    def __init__(self, host: Host, *, choice: str, reachable_from_elsewhere: bool) -> None:
+        self._host = host
+        self._given = choice if "://" in choice else None
+        self._fresh = choice == "fresh"
+        self._tcp = reachable_from_elsewhere
+        self._data = host.folder / "database"
+        self._url: str | None = None
+
+    async def emptied(self, logs: PurePath) -> str:
+        """Its URL, with our schema in it and nothing else."""
+        if self._given is None and self._fresh and self._url:
+            await self._remove(logs)
+        if self._given is None and self._url is None:
+            await self._start(logs)
+        url = self._given or self._url
+        assert url is not None
+        await laboratory.empty(url)
+        return url
+
+    def signal(self, name: str) -> None:
+        """Send it a signal, such as STOP."""
+        self._host.order(Signal("database", f"SIG{name}"))
+
+    async def _start(self, logs: PurePath) -> None:
+        self._host.order(AtEnd(self._command("stop")))
+        place = ["--tcp", "--host", self._host.address] if self._tcp else []
+        said = await self._run("start", logs, *place)
+        self._url = said[-1]
+        pid_file = str(self._data / "postgres" / "postmaster.pid")
+        [pid] = await self._host.run("database id", ["head", "-n1", pid_file], log=logs / "database.log", within=60)
+        self._host.order(Watch("database", int(pid)))
+
+    async def _remove(self, logs: PurePath) -> None:
+        await self._run("stop", logs)
+        await self._host.run("database removed", ["rm", "-rf", str(self._data)], log=logs / "database.log", within=60)
+        self._url = None
+
+    async def _run(self, what: str, logs: PurePath, *arguments: str) -> list[str]:
+        return await self._host.run(
+            f"database {what}", self._command(what, *arguments), log=logs / "database.log", within=START_SECONDS
+        )
+
+    def _command(self, what: str, *arguments: str) -> list[str]:
+        return self._host.command("stafette", "db", what, "--data", str(self._data), *arguments)
+
+
+async def preload(store: Store, experiment: Experiment) -> int:
+    """Make the queues and put in what is to be there before the load begins; how many messages that is."""
+    wanted = experiment.preload
+    me = (await store.register(PRELOADER)).id
+    for name in wanted.names:
+        await store.create_queue(me, name)
+    chance = random.Random(f"{experiment.seed}:{PRELOADER}")  # noqa: S311
+    for first in range(0, wanted.messages, PRELOAD_BATCH):
+        numbers = range(first, min(first + PRELOAD_BATCH, wanted.messages))
+        sends = [
+            SendRequest(
+                me, Draft((wanted.names[number % wanted.queues],), chance.randbytes(round(wanted.size.draw(chance))))
+            )
+            for number in numbers
+        ]
+        for answer in await store.send(sends):
+            if isinstance(answer, StafetteError):
+                raise answer
+    return wanted.messages
+
+
+@contextlib.asynccontextmanager
+async def brokers(
+    hosts: Hosts, experiment: Experiment, database: str, *, run: str, folder: Callable[[Host], PurePath]
+) -> AsyncIterator[tuple[list[Process], str]]:
+    """The brokers of a run, and the URL of them all; they are drained at the end."""
+    started: list[Process] = []
+    try:
+        for number in range(1, experiment.system.brokers + 1):
+            host = hosts.brokers[(number - 1) % len(hosts.brokers)]
+            name = f"broker-{number}"
+            options = _options(experiment.system, host, name, database, run, folder(host))
+            command = host.command("stafette", "broker", *options)
+            started.append(await host.start(name, command, log=folder(host) / LOGS / f"{name}.log"))
+        urls = [await process.line(within=START_SECONDS) for process in started]
+        yield started, "stafette://" + ",".join(url.strip().partition("://")[2] for url in urls)
+    finally:
+        for process in started:
+            process.signal("CONT")  # a fault may not have come to its end
+            process.signal("TERM")
+        for process in started:
+            await process.ended(within=STOP_SECONDS)
+
+
+def nodes(system: System) -> list[str]:
+    """The names that the processes of the brokers go by in the trace."""
+    names = [f"broker-{number}" for number in range(1, system.brokers + 1)]
+    if system.workers == 1:
+        return names
+    return [f"{name}/{worker}" for name in names for worker in range(1, system.workers + 1)]
+
+
+def _options(system: System, host: Host, name: str, database: str, run: str, place: PurePath) -> list[str]:
+    options = {
+        "--name": name,
+        "--database": database,
+        "--data": host.folder / "brokers",
+        "--host": host.address,
+        "--port": 0,
+        "--workers": system.workers,
+        "--connections": system.connections,
+        "--batch": system.batch,
+        "--max-clients": system.max_clients,
+        "--max-in-flight": system.max_in_flight,
+        "--trace": place / TRACES,
+        "--run": run,
+        "--clock-ahead": host.ahead_ns,
+    }
+    chosen = [str(part) for option in options.items() for part in option]
+    return chosen if host.local else [*chosen, "--insecure"]

@@ -1,0 +1,1 @@
+"""Series on disk: begun, continued, shown, compared and packed."""

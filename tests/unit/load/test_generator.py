@@ -1,0 +1,380 @@
+"""The load generator with tiny behaviours, on a real event loop: who starts what, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import msgspec
+import pytest
+import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stafette.client.aio import Client
+from stafette.client.tracing import INTENDED
+from stafette.errors import InvalidRequest, Overloaded, QueueNotFound
+from stafette.lab.behaviours.base import Behaviour, Parameters, Scene
+from stafette.lab.experiment.distribution import Fixed
+from stafette.lab.running.worker import starting_with
+from stafette.lab.running.worker_protocol import Group, Job, Ramp, Start, joined_by, joins_at, places, read
+from stafette.load.generator import ClientGroup, Defect, Generator, Participant, Progress, gaps, schedule
+from stafette.load.precise_timer import SECOND, PreciseTimer
+from stafette.load.self_check import Samples
+
+
+class Doing(Behaviour):
+    """Does what it is told in each step."""
+
+    def __init__(self, number: int, step: Callable[[Doing], Awaitable[None]]) -> None:
+        scene = Scene("tester", number, {"tester": 9}, (), random.Random(f"1:tester-{number}"))
+        super().__init__(cast(Client, None), scene, Parameters())
+        self.starts: list[int] = []
+        self._step = step
+
+    async def step(self) -> None:
+        self.starts.append(time.perf_counter_ns())
+        await self._step(self)
+
+
+async def nothing(_me: Doing) -> None:
+    await asyncio.sleep(0)
+
+
+def participant(behaviour: Behaviour, joins_at: float = 0.0) -> Participant:
+    return Participant(behaviour.scene.name, behaviour.step, behaviour.scene.chance, joins_at)
+
+
+def generator(*groups: ClientGroup, seconds: float, **options: Any) -> Generator:
+    options.setdefault("report", lambda _progress: None)
+    return Generator(groups, seconds=seconds, window=(0.0, seconds), requests=lambda: 0, **options)
+
+
+def closed(*behaviours: Behaviour, think_time: float = 0.0) -> ClientGroup:
+    return ClientGroup("doing", [participant(behaviour) for behaviour in behaviours], Fixed(fixed=think_time).draw)
+
+
+def taken(rate: float, joins: list[float], distances: Any, seconds: float) -> list[tuple[float, int]]:
+    return list(itertools.takewhile(lambda step: step[0] < seconds, schedule(joins, rate, distances)))
+
+
+# Who belongs where
+
+
+def job(worker: int, workers: int, **groups: Group) -> Job:
+    return Job("r", 1, worker, workers, "load-1", "traces", 1.0, (0.0, 1.0), groups)
+
+
+def test_clients_are_dealt_to_workers_in_turn_over_all_groups() -> None:
+    groups = {"alice": Group("alice", 3), "bob": Group("bob", 2)}
+    assert [place.name for place in places(job(0, 2, **groups))] == ["alice-1", "alice-3", "bob-2"]
+    assert [place.name for place in places(job(1, 2, **groups))] == ["alice-2", "bob-1"]
+    dealt = [place.index for worker in range(4) for place in places(job(worker, 4, **groups))]
+    assert sorted(dealt) == [0, 1, 2, 3, 4]
+
+
+def test_a_ramp_lets_clients_in_by_their_number_in_the_whole_group() -> None:
+    ramp = Ramp(2, 30.0)
+    assert [joins_at(number, ramp) for number in range(1, 6)] == [0, 0, 30, 30, 60]
+    assert joins_at(77, None) == 0
+
+
+def test_clients_are_spread_over_the_brokers() -> None:
+    assert starting_with("stafette://a:1,b:2,c:3", 0) == "stafette://a:1,b:2,c:3"
+    assert starting_with("stafettes://a:1,b:2,c:3/?ca=x,y", 4) == "stafettes://b:2,c:3,a:1/?ca=x,y"
+
+
+def test_a_job_with_a_key_too_many_or_a_window_outside_the_load_is_refused() -> None:
+    fields = msgspec.to_builtins(job(0, 1, alice=Group("alice", 3)))
+    assert read(msgspec.json.encode(fields), Job).groups["alice"].count == 3
+    for wrong, sentence in (({"colour": 1}, "colour"), ({"window": [0, 2]}, "window"), ({"worker": 1}, "worker")):
+        with pytest.raises(InvalidRequest, match=sentence):
+            read(msgspec.json.encode({**fields, **wrong}), Job)
+    with pytest.raises(InvalidRequest, match="start"):
+        read(b"{}", Start)
+
+
+# Schedules of open loops
+
+
+def test_poisson_arrivals_have_the_rate_and_the_spread_they_should_and_depend_on_the_seed_alone() -> None:
+    def arrivals(seed: str) -> list[float]:
+        return [at for at, _ in taken(50.0, [0.0, 0.0], gaps("poisson", random.Random(seed)), 200.0)]
+
+    starts = arrivals("1:alice:0")
+    assert len(starts) == pytest.approx(20_000, rel=0.03)
+    apart = [later - earlier for earlier, later in itertools.pairwise(starts)]
+    mean = sum(apart) / len(apart)
+    deviation = (sum((gap - mean) ** 2 for gap in apart) / len(apart)) ** 0.5
+    assert deviation == pytest.approx(mean, rel=0.05)  # memoryless
+    assert arrivals("1:alice:0") == starts
+    assert arrivals("1:alice:1") != starts
+
+
+def test_constant_arrivals_are_evenly_spaced_and_interleave_between_processes() -> None:
+    one = taken(8.0, [0.0], gaps("constant", random.Random(1), 0 / 2), 1.0)
+    other = taken(8.0, [0.0], gaps("constant", random.Random(1), 1 / 2), 1.0)
+    assert [at for at, _ in one] == [step / 8 for step in range(8)]
+    assert [at for at, _ in other] == [1 / 16 + step / 8 for step in range(8)]
+
+
+def test_the_rate_of_an_open_loop_grows_with_its_active_clients() -> None:
+    steps = taken(2.0, [1.0, 1.0, 3.0], gaps("constant", random.Random(1), 1.0), 4.9)
+    assert [at for at, _ in steps] == pytest.approx([1 + i / 4 for i in range(1, 8)] + [3 + i / 6 for i in range(12)])
+    assert {active for at, active in steps if at < 2.9} == {2}
+    assert {active for at, active in steps if at > 3.1} == {3}
+
+
+async def test_open_loop_steps_carry_their_intended_start_and_go_to_the_clients_in_turn() -> None:
+    intended: list[tuple[int, int]] = []
+
+    async def note(me: Doing) -> None:
+        intended.append((me.scene.number, INTENDED.get()))
+        await asyncio.sleep(0)
+
+    team = [participant(Doing(number, note)) for number in (1, 2)]
+    begin = time.perf_counter_ns()
+    load = generator(ClientGroup("doing", team, None, 100.0), seconds=0.0999)
+    await load.run(begin)
+    assert [number for number, _ in intended] == [1, 2] * 9 + [1]
+    moments = [(moment - begin) / SECOND for _, moment in intended]
+    assert moments == pytest.approx([step / 200 for step in range(1, 20)])
+
+
+async def test_a_late_generator_skips_nothing_and_counts_from_the_intended_start() -> None:
+    async def hold_up_the_loop(me: Doing) -> None:
+        if len(me.starts) == 1:
+            time.sleep(0.1)
+
+    catching_up, response_ms = [], []
+    for _ in range(3):  # of which the one counts that whoever else is busy here has held up least
+        reports: list[Progress] = []
+        me = Doing(1, hold_up_the_loop)
+        begin = time.perf_counter_ns()
+        load = generator(ClientGroup("doing", [participant(me)], None, 1000.0), seconds=1.0495, report=reports.append)
+        health = await load.run(begin)
+        assert load.steps == 1049
+        assert len([start for start in me.starts if start - me.starts[0] < 0.1 * SECOND]) == 1
+        assert health.late.max > 90
+        assert health.lag.max > 40
+        assert reports[0].active == 1
+        catching_up.append(me.starts[99] - me.starts[1])
+        response_ms.append(reports[0].response_ms or 0)
+    assert min(catching_up) < 0.1 * SECOND  # what was due meanwhile started at once
+    assert 2.5 < min(response_ms) < 25  # 5, as a hundred of a thousand steps were 50 ms late
+
+
+# Closed loops
+
+
+async def test_a_closed_loop_thinks_between_steps() -> None:
+    me = Doing(1, nothing)
+    load = generator(closed(me, think_time=0.005), seconds=0.5)
+    await load.run(time.perf_counter_ns())
+    apart = [later - earlier for earlier, later in itertools.pairwise(me.starts)]
+    assert min(apart) >= 0.005 * SECOND
+    assert 5 <= load.steps == len(me.starts) <= 100
+
+
+async def test_the_end_does_not_wait_for_a_client_that_thinks() -> None:
+    load = generator(closed(Doing(1, nothing), think_time=60.0), seconds=0.02)
+    async with asyncio.timeout(5):
+        await load.run(time.perf_counter_ns())
+    assert load.steps == 1
+
+
+async def test_a_closed_ramp_starts_clients_at_their_time_and_those_after_the_end_never() -> None:
+    first, second, third = (Doing(number, nothing) for number in (1, 2, 3))
+    members = [participant(first), participant(second, 0.03), participant(third, 60.0)]
+    begin = time.perf_counter_ns()
+    async with asyncio.timeout(5):
+        await generator(ClientGroup("doing", members, Fixed(fixed=0.001).draw), seconds=0.5).run(begin)
+    assert first.starts[0] < second.starts[0]
+    assert second.starts[0] - begin >= 0.03 * SECOND
+    assert not third.starts
+
+
+async def test_errors_are_counted_by_name_and_the_loop_goes_on() -> None:
+    async def fail(me: Doing) -> None:
+        if len(me.starts) <= 3:
+            raise QueueNotFound("gone")
+        if len(me.starts) > 5:
+            await asyncio.Event().wait()
+
+    load = generator(closed(Doing(1, fail)), seconds=0.5, patience=0.0)
+    await load.run(time.perf_counter_ns())
+    assert load.errors == {"QueueNotFound": 3, "Cancelled": 1}
+    assert load.steps == 5
+
+
+async def test_an_outage_does_not_spin_and_a_success_ends_the_pauses() -> None:
+    async def overloaded(me: Doing) -> None:
+        await asyncio.sleep(0)
+        if len(me.starts) % 4:
+            raise Overloaded("too much")
+
+    me = Doing(1, overloaded)
+    await generator(closed(me), seconds=1.0).run(time.perf_counter_ns())
+    apart = [(later - earlier) / SECOND for earlier, later in itertools.pairwise(me.starts)]
+    first, second, third = apart[::4], apart[1::4], apart[2::4]
+    assert min(first) >= 0.01
+    assert min(second) >= 0.02
+    assert min(third) >= 0.04
+    assert min(first[1:]) < 0.08  # the next of these; of several, in case somebody else is busy here
+
+
+async def test_a_step_that_waits_for_nothing_does_not_starve_the_others() -> None:
+    async def no_request(_me: Doing) -> None:
+        pass
+
+    busy, other = Doing(1, no_request), Doing(2, nothing)
+    await generator(closed(busy, other), seconds=0.2).run(time.perf_counter_ns())
+    assert len(other.starts) > 10
+
+
+# The end
+
+
+@pytest.mark.parametrize("rate", [None, 200.0], ids=["closed", "open"])
+async def test_steps_under_way_at_the_end_may_finish_and_no_new_ones_start(rate: float | None) -> None:
+    finished: list[int] = []
+
+    async def slow(me: Doing) -> None:
+        await asyncio.sleep(0.5)
+        finished.append(me.scene.number)
+
+    me = Doing(1, slow)
+    begin = time.perf_counter_ns()
+    load = generator(ClientGroup("doing", [participant(me)], None, rate), seconds=0.2999)
+    await load.run(begin)
+    assert load.steps == len(finished) == len(me.starts) == (1 if rate is None else 59)
+    assert not load.errors
+
+
+@pytest.mark.parametrize("rate", [None, 200.0], ids=["closed", "open"])
+async def test_steps_that_do_not_end_are_cancelled_and_counted(rate: float | None) -> None:
+    async def forever(_me: Doing) -> None:
+        await asyncio.Event().wait()
+
+    load = generator(ClientGroup("doing", [participant(Doing(1, forever))], None, rate), seconds=0.2999, patience=1.0)
+    await load.run(time.perf_counter_ns())
+    assert load.errors == {"Cancelled": 1 if rate is None else 59}
+
+
+@pytest.mark.parametrize("rate", [None, 200.0], ids=["closed", "open"])
+async def test_a_defect_of_a_behaviour_ends_the_run_with_a_sentence(rate: float | None) -> None:
+    async def broken(me: Doing) -> None:
+        await asyncio.sleep(0)
+        if len(me.starts) >= 2:  # a generator that is late starts several at once
+            raise KeyError("colour")
+
+    load = generator(ClientGroup("mine.py:Doing", [participant(Doing(7, broken))], None, rate), seconds=60.0)
+    async with asyncio.timeout(5):
+        with pytest.raises(Defect, match=r"the behaviour mine.py:Doing failed as tester-7: KeyError: 'colour'"):
+            await load.run(time.perf_counter_ns())
+
+
+async def test_a_step_that_lets_out_a_cancellation_of_its_own_is_a_defect() -> None:
+    async def cancels_itself(_me: Doing) -> None:
+        task = asyncio.create_task(asyncio.Event().wait())
+        task.cancel()
+        await task
+
+    async with asyncio.timeout(5):
+        with pytest.raises(Defect, match="CancelledError"):
+            await generator(closed(Doing(1, cancels_itself)), seconds=60.0).run(time.perf_counter_ns())
+
+
+async def test_a_run_that_is_cancelled_leaves_no_task_behind() -> None:
+    begun = asyncio.Event()
+
+    async def forever(_me: Doing) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    parties = (
+        ClientGroup("doing", [participant(Doing(1, forever))], None, rate) for rate in (None, 500.0)
+    )  # fmt: skip
+    run = asyncio.create_task(generator(*parties, seconds=60.0).run(time.perf_counter_ns()))
+    await begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+# Time and figures
+
+
+async def sleepers(unit: int = 1000) -> tuple[list[int], list[int]]:
+    """In which order some wake up, and how many nanoseconds late; their moments are in units of so many of these."""
+    alarm, order, late = PreciseTimer(), [], []
+    begin = time.perf_counter_ns()
+
+    async def sleep(number: int, units: int) -> None:
+        moment = begin + unit * units
+        await alarm.until(moment)
+        late.append(time.perf_counter_ns() - moment)
+        order.append(number)
+
+    tasks = [asyncio.create_task(sleep(*each)) for each in enumerate((5000, 1700, 2300, 0, 1700))]
+    cancelled = asyncio.create_task(sleep(9, 1000))
+    await asyncio.sleep(0)
+    all_sleep = time.perf_counter_ns() < begin + unit * 1000
+    cancelled.cancel()
+    await asyncio.gather(*tasks)
+    alarm.close()
+    return (order, late) if all_sleep else await sleepers(10 * unit)  # somebody else had the processor
+
+
+@pytest.mark.parametrize("with_timer", [True, False], ids=["timer of the kernel", "timers of the loop"])
+def test_the_alarm_wakes_each_in_its_turn_and_never_early(with_timer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not with_timer:
+        monkeypatch.setattr("stafette.load.precise_timer._KernelTimer.open", lambda: None)
+    order, late = uvloop.run(sleepers())
+    assert order == [3, 1, 4, 2, 0]
+    assert min(late) >= 0
+
+
+def test_the_timer_of_the_kernel_is_as_punctual_as_a_thread_that_sleeps() -> None:
+    async def sleep_in_turn() -> tuple[list[int], list[int]]:  # so that whoever else is busy here holds up both
+        alarm, late, thread_late = PreciseTimer(), [], []
+        for microseconds in (1700, 600, 900) * 50:
+            await asyncio.sleep(0)  # lets the loop, which knew nothing of the thread's sleep, look at the time
+            moment = time.perf_counter_ns() + 1000 * microseconds
+            await alarm.until(moment)
+            late.append(time.perf_counter_ns() - moment)
+            moment = time.perf_counter_ns() + 1000 * microseconds
+            time.sleep(microseconds / 1e6)
+            thread_late.append(time.perf_counter_ns() - moment)
+        alarm.close()
+        return late, thread_late
+
+    late, thread_late = uvloop.run(sleep_in_turn())
+    assert sum(sorted(late)[:75]) < 2 * sum(sorted(thread_late)[:75])  # the half that was held up least
+
+
+def test_samples_keep_exact_means_and_a_fair_share_for_the_percentile() -> None:
+    few, many = Samples(), Samples(most=2000)
+    few.add(3_000_000)
+    assert few.spread().p99 == few.spread().max == 3.0
+    for value in range(100_000):
+        many.add(value * 1000)
+    spread = many.spread()
+    assert spread.mean == pytest.approx(49.9995)
+    assert spread.max == pytest.approx(99.999)
+    assert spread.p99 == pytest.approx(99.0, abs=1.5)
+    assert Samples().spread().max == 0
+
+
+@given(st.integers(1, 50), st.integers(1, 9), st.sampled_from([0.0, 0.5, 2.0]), st.floats(0, 30))
+def test_those_who_have_joined_are_those_whose_time_has_come(
+    count: int, at_once: int, every: float, seconds: float
+) -> None:
+    ramp = Ramp(at_once, every)
+    joined = [number for number in range(1, count + 1) if joins_at(number, ramp) <= seconds]
+    assert joined_by(seconds, ramp, count) == len(joined)
