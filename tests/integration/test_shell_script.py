@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from stafette.broker.node import Node
+from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.errors import NotAuthenticated
 from tests.integration.processes import COMMAND, clean_environment
@@ -69,12 +69,12 @@ async def test_a_script_gives_back_what_it_holds(broker: str, connect: Connect) 
     [
         ("nonsense", 2, "there is no command nonsense"),
         ("ack", 2, "no lease is held"),
-        ("send", 2, "send is written: send QUEUE"),
+        ("send", 2, "Missing argument 'QUEUE'"),
         ("connect a b c", 2, "you are connected"),
         ("queues pryority=1", 2, "queues has no option pryority"),
         ("send jobs don't", 2, "a quotation mark is not closed"),
         ("send jobs\nno end", 2, "the body does not end"),
-        ("send jobs x priority=99", 1, "priority 99"),
+        ("send jobs x priority=99", 2, "'--priority': 99 is not in the range 1<=x<=10"),
         ("create jobs", 1, "there is a queue jobs already"),
         ("receive nowhere", 4, "there is no queue nowhere"),
         ("receive jobs", 4, "no message in jobs"),
@@ -128,9 +128,9 @@ async def test_a_script_with_debug(broker: str) -> None:
 
 
 async def test_ctrl_c_ends_a_script_that_waits(
-    brokers: Callable[..., Awaitable[tuple[Node, str]]], connect: Connect
+    brokers: Callable[..., Awaitable[tuple[Runtime, str]]], connect: Connect
 ) -> None:
-    node, url = await brokers()
+    runtime, url = await brokers()
     other = await connect("bob", url)
     await other.create_queue("jobs")
     process = await asyncio.create_subprocess_exec(
@@ -140,7 +140,7 @@ async def test_ctrl_c_ends_a_script_that_waits(
     )  # fmt: skip
     assert process.stdin is not None
     process.stdin.write(b"receive jobs wait=3600\nping\n")
-    while not len(node.parking):
+    while not len(runtime.core.waiting):
         await other.ping()
     process.send_signal(signal.SIGINT)
     out, err = await process.communicate()

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stafette.cli.app import app
-from stafette.cli.exits import ERROR, exit_code
+from stafette.cli.exits import ERROR, NoMessage, exit_code
 from stafette.errors import StafetteError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def main() -> None:
     try:
         app(arguments)
     except StafetteError as error:
-        if debug:
+        if debug and not isinstance(error, NoMessage):
             raise
         _tell(str(error))
         sys.exit(exit_code(error))

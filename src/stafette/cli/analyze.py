@@ -13,6 +13,7 @@ import typer
 
 from stafette.cli.output import Json, say, show_json, show_lines, show_table
 from stafette.errors import InvalidRequest
+from stafette.runs.layout import ANALYSIS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +78,8 @@ def analyze(
     if master is not None and remote is not None:
         raise InvalidRequest("--master and --remote are two places for Spark; give one")
     say("Spark starts")
-    from stafette.pipeline import job, report, session
+    from stafette.pipeline import job, session
+    from stafette.report import page
 
     spark = session.start(master=master, remote=remote, conf=settings)
     try:
@@ -86,21 +88,21 @@ def analyze(
         done = job.analyze(spark, read, out=place, options=options, progress=say)
     finally:
         spark.stop()
-    _show(done, report.write(place), as_json=as_json)
+    _show(done, page.write(place), as_json=as_json)
 
 
 def reported(folder: Path) -> Path:
     """Analyse a folder of runs with the usual options; where the report is."""
     _check_libraries()
-    from stafette.pipeline import usual
+    from stafette.pipeline import default_analysis
 
-    return usual.report(folder, say)
+    return default_analysis.report(folder, say)
 
 
 def _beside(folder: str) -> Path:
     if "://" in folder:
         raise InvalidRequest(f"results are written by this machine, not to {folder}; name a place for them with --out")
-    return Path(folder) / "analysis"
+    return Path(folder) / ANALYSIS
 
 
 def _options(window: float, limits: str | None, level: float, warm_up: str | None) -> Options:
@@ -162,9 +164,9 @@ def _follow(spark: SparkSession, folder: Path, window: float, *, as_json: bool) 
 
 
 def _show(done: Analysis, report: Path, *, as_json: bool) -> None:
-    from stafette.pipeline import tables
+    from stafette.report import result_files
 
-    rows = tables.summary_objects(done.tables["summary"])
+    rows = result_files.summary_objects(done.tables["summary"])
     if as_json:
         show_json(rows)
         return

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from stafette import load
 from stafette.cli.broker_link import Data, Url, address
 from stafette.cli.output import Json, show_record
 from stafette.errors import InvalidRequest
+from stafette.load import bench as load
 
 
 def bench(

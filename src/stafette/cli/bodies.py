@@ -1,4 +1,4 @@
-"""Bodies on their way in and out: bytes stay bytes in a pipe, and cannot do harm on a terminal."""
+"""Messages on their way in and out: bytes stay bytes in a pipe, and cannot do harm on a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
+from stafette.cli.completion import client_names
 from stafette.cli.output import harmless, show_json
+from stafette.cli.session import current_session
 from stafette.errors import MessageTooLarge
 from stafette.model import Message, text_or_base64
 
@@ -26,11 +28,18 @@ LINES_AT_ONCE = 1000
 Body = Annotated[
     str | None, typer.Argument(metavar="BODY|-", help="The body; - or nothing reads it from standard input.")
 ]
+Priority = Annotated[int, typer.Option("--priority", min=1, max=10, help="10 is handed out first.")]
+Receiver = Annotated[
+    str | None,
+    typer.Option("--receiver", metavar="CLIENT", help="Only for this client.", autocompletion=client_names),
+]
 NoNewline = Annotated[bool, typer.Option("-n", "--no-newline", help="In a pipe, print nothing after a body.")]
 
 
 def read_body(given: str | None) -> bytes:
-    """The body that was typed, or that comes through a pipe."""
+    """The body that was typed, or that comes through a pipe; in the shell, the one that it asks for."""
+    if session := current_session():
+        return session.ask_body() if given is None else given.encode(errors="surrogateescape")
     if given is not None and given != STANDARD_INPUT:
         return os.fsencode(given)  # the very bytes of the command line, UTF-8 or not
     if given is None and sys.stdin.isatty():
@@ -60,6 +69,8 @@ def show_message(message: Message, *, as_json: bool, newline: bool = True) -> No
     """Print a message and see it off: when this returns, it is out of our hands."""
     if as_json:
         show_json(as_object(message))
+    elif sys.stdout.isatty() and (session := current_session()):
+        session.show_message(message)
     elif sys.stdout.isatty():
         from rich.console import Console
         from rich.text import Text

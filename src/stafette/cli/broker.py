@@ -14,7 +14,7 @@ from stafette.broker.control import ask_all
 from stafette.broker.limits import Limits
 from stafette.broker.process import serve
 from stafette.broker.server import BrokerSettings
-from stafette.broker.workers import Workers
+from stafette.broker.supervisor import Workers
 from stafette.cli.db import Data, Database, database_url
 from stafette.cli.output import Json, say, show_record
 from stafette.errors import StafetteError

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from stafette import settings
+from stafette.cli.session import current_session
 from stafette.errors import AlreadyOnline, StafetteError, Unavailable
 
 if TYPE_CHECKING:
@@ -52,8 +54,10 @@ def address(url: str | None, data: Path | None) -> str:
 
 def connect(
     url: str | None, name: str | None, secret: str | None, data: Path | None, *, timeout: float = 30.0
-) -> Client:
-    """Connect as the options, else the settings, say."""
+) -> AbstractContextManager[Client]:
+    """Connect as the options, else the settings, say; a command of the shell uses the connection that is open."""
+    if session := current_session():
+        return nullcontext(session.client)
     from stafette.client import sync
 
     where = target(url, name, secret, data)

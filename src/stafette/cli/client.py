@@ -7,7 +7,7 @@ import typer
 
 from stafette.cli.broker_link import Data, Name, Secret, Url, connect
 from stafette.cli.completion import ClientName
-from stafette.cli.output import Json, say, show_json, show_record, show_table
+from stafette.cli.output import Json, report, show_json, show_record, show_table
 from stafette.cli.questions import Yes, confirm
 
 app = typer.Typer(help="Clients: list, look at, delete.", no_args_is_help=True, add_completion=False)
@@ -72,4 +72,4 @@ def remove(
         found = me.client(client)
         confirm(f"Delete client {found.name} with its personal queue?", yes=yes)
         me.delete_client(found.name)
-    say(f"client {found.name} is deleted")
+    report(f"client {found.name} is gone")

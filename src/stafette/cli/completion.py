@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from stafette.cli.session import Kind, current_session
 from stafette.errors import StafetteError
-
-if TYPE_CHECKING:
-    from stafette.client.sync import Client
 
 PROGRAM = "stafette"
 VARIABLE = "_STAFETTE_COMPLETE"
@@ -40,23 +37,26 @@ def prepare() -> None:
 
 def queue_names(context: typer.Context, incomplete: str) -> list[str]:
     """Names of queues that a word may become."""
-    return _names(context, incomplete, lambda me: [queue.name for queue in me.queues()])
+    return _names(context, incomplete, "queue")
 
 
 def client_names(context: typer.Context, incomplete: str) -> list[str]:
     """Names of clients that a word may become."""
-    return _names(context, incomplete, lambda me: [client.name for client in me.clients()])
+    return _names(context, incomplete, "client")
 
 
-def _names(context: typer.Context, incomplete: str, ask: Callable[[Client], list[str]]) -> list[str]:
+def _names(context: typer.Context, incomplete: str, kind: Kind) -> list[str]:
     """Ask the broker that the rest of the line means; whatever is wrong there, a Tab is not the place to say it."""
+    if session := current_session():
+        return [name for name in session.names(kind) if name.startswith(incomplete)]
     from stafette.cli.broker_link import connect
 
     given = {name: context.params.get(name) for name in ("url", "name", "secret")}
     data = context.params.get("data")
     try:
-        with connect(**given, data=Path(data) if data else None, timeout=COMPLETION_SECONDS) as me:
-            return [name for name in ask(me) if name.startswith(incomplete)]
+        with connect(**given, data=Path(data) if data else None, timeout=COMPLETION_SECONDS) as client:
+            named = client.queues() if kind == "queue" else client.clients()
+            return [item.name for item in named if item.name.startswith(incomplete)]
     except (StafetteError, OSError):
         return []
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import Sequence
-from typing import Annotated
+from functools import partial
+from typing import Annotated, cast
 
 import typer
 import uvloop
@@ -14,10 +14,13 @@ import uvloop
 from stafette.cli.bench import shares, show_tally
 from stafette.cli.db import Data, Database, app, database_url
 from stafette.cli.output import Json
-from stafette.database.requests import Ask, Identity, Send
+from stafette.database.requests import ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
-from stafette.load import Load, Tally
+from stafette.load.bench import Load, Tally
+from stafette.load.generator import ClientGroup, Generator, Participant
+from stafette.load.precise_timer import SECOND
+from stafette.model import Draft, Selection
 
 OPERATIONS = ("send", "receive")
 
@@ -45,46 +48,47 @@ def bench(
 
 async def _run(load: Load, batch: int) -> Tally:
     """Keep every connection busy with batches, chosen by their shares in the mix."""
-    tally, chance = Tally(), random.Random(load.seed)  # noqa: S311
+    tally, source = Tally(), random.Random(load.seed)  # noqa: S311
     names = [f"bench-{number}" for number in range(load.queues)]
     async with await Store.open(load.url, connections=load.clients) as store:
-        me = await store.register("db-bench")
+        client = await store.register("db-bench")
         for name in names:
-            await store.create_queue(me.id, name, exist_ok=True)
-        started = time.perf_counter()
-        loops = (
-            _loop(store, me, load, batch, names, tally, chance, started + load.seconds) for _ in range(load.clients)
+            await store.create_queue(client.id, name, exist_ok=True)
+        step = partial(_step, store, client.id, load, batch, names, source)
+        group = ClientGroup(
+            "db bench",
+            [Participant(f"connection {number}", step, source) for number in range(load.clients)],
+            observe=partial(_count, tally),
         )
-        await asyncio.gather(*loops)
-        tally.elapsed = time.perf_counter() - started
+        generator = Generator(
+            [group],
+            seconds=load.seconds,
+            window=(0.0, load.seconds),
+            requests=lambda: len(tally.response_seconds),
+            report=lambda _progress: None,
+        )
+        started = time.perf_counter_ns()
+        await generator.run(started)
+        tally.elapsed = (time.perf_counter_ns() - started) / SECOND
     return tally
 
 
-async def _loop(
-    store: Store,
-    me: Identity,
-    load: Load,
-    batch: int,
-    names: list[str],
-    tally: Tally,
-    chance: random.Random,
-    stop: float,
-) -> None:
-    """One connection's share. All loops draw from one source of chance, or they would all choose the same queues."""
-    body = b"x" * load.size
-    while (now := time.perf_counter()) < stop:
-        chosen = [chance.choice(names) for _ in range(batch)]
-        answers: Sequence[object]
-        if chance.choices(list(load.mix), list(load.mix.values())) == ["send"]:
-            answers = await store.send([Send(me.id, (queue,), body) for queue in chosen])
-            outcome = "send"
-        else:
-            answers = await store.receive([Ask(me.id, queue) for queue in chosen])
-            outcome = "receive"
-        took = time.perf_counter() - now
-        for answer in answers:
-            if isinstance(answer, StafetteError):
-                tally.errors[type(answer).__name__] += 1
-            else:
-                tally.answered[outcome if answer else "empty"] += 1
-                tally.response_seconds.append(took)
+async def _step(
+    store: Store, client: int, load: Load, batch: int, names: list[str], source: random.Random
+) -> tuple[str, Sequence[object]]:
+    """One batch; all connections draw from one source, or they would all choose the same queues."""
+    queues = [source.choice(names) for _ in range(batch)]
+    if source.choices(list(load.mix), list(load.mix.values())) == ["send"]:
+        body = b"x" * load.size
+        return "send", await store.send([SendRequest(client, Draft((queue,), body)) for queue in queues])
+    return "receive", await store.receive([ReadRequest(client, Selection(queue)) for queue in queues])
+
+
+def _count(tally: Tally, result: object, intended: int, started: int) -> None:
+    """Count each request of a batch."""
+    if isinstance(result, StafetteError):
+        raise result  # the whole call failed: there is nothing to measure
+    operation, answers = cast(tuple[str, Sequence[object]], result)
+    for answer in answers:
+        failed = isinstance(answer, StafetteError)
+        tally.observe(answer if failed else operation if answer else "empty", intended, started)

@@ -23,9 +23,25 @@ _BY_ERROR = {
 }
 
 
+class NoMessage(errors.StafetteError):
+    """No message was there, or none came in time: no failure, but a script can ask for it."""
+
+    def __init__(self, queue: str | None, wait: float | None) -> None:
+        self.queue = queue
+        self.wait = wait
+        self.exit_code = TIMED_OUT if wait else NOT_FOUND
+
+    def __str__(self) -> str:
+        if self.wait:
+            return f"no message came to {self.queue} within {self.wait:g} seconds"
+        return f"there is no message for you in {self.queue}"
+
+
 def exit_code(error: errors.StafetteError) -> int:
     """The exit code that an error ends the command with."""
-    lab = sys.modules.get("stafette.lab.series")  # commands that do not need the laboratory do not load it
-    if lab is not None and isinstance(error, lab.SeriesNotFound):
+    if isinstance(error, NoMessage):
+        return error.exit_code
+    series = sys.modules.get("stafette.lab.series.series_folder")  # only the commands of the laboratory load it
+    if series is not None and isinstance(error, series.SeriesNotFound):
         return NOT_FOUND
     return next((code for kind, code in _BY_ERROR.items() if isinstance(error, kind)), ERROR)

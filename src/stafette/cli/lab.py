@@ -15,7 +15,7 @@ from stafette.cli.output import Json, say, show_json
 from stafette.errors import InvalidRequest, StafetteError
 
 if TYPE_CHECKING:
-    from stafette.lab.series import Series
+    from stafette.lab.series.series_folder import Series
 
 app = typer.Typer(
     help="The laboratory: run experiments, look at them, compare them.", no_args_is_help=True, add_completion=False
@@ -43,9 +43,10 @@ def _folder(runs: Path | None) -> Path:
 
 def _find(name: str, runs: Path | None) -> Series:
     with _libraries():
-        from stafette.lab import series
+        from stafette.lab.series import series_folder
+        from stafette.runs.layout import SERIES_FILE
     folder = Path(name).resolve()  # such as "."
-    return series.find(_folder(runs), str(folder) if (folder / series.SERIES_FILE).is_file() else name)
+    return series_folder.find(_folder(runs), str(folder) if (folder / SERIES_FILE).is_file() else name)
 
 
 def _show(made: dict[str, object], *, as_json: bool) -> None:
@@ -143,7 +144,7 @@ def clone(
     Example: stafette lab clone ftab-6-0001 my-own.toml
     """
     with _libraries():
-        from stafette.lab import archive
+        from stafette.lab.series import archive
     found = _find(name, runs)
     target = file or Path(f"{found.record.experiment}-copy.toml")
     written = archive.clone(found, target)
@@ -166,7 +167,7 @@ def rm(
     Example: stafette lab rm ftab-6-0001 ftab-6-0002
     """
     with _libraries():
-        from stafette.lab import archive
+        from stafette.lab.series import archive
     found = list({one.folder: one for one in (_find(name, runs) for name in names)}.values())
     if not yes:
         named = ", ".join(one.name for one in found)
@@ -193,7 +194,7 @@ def export(
     Example: stafette lab export ftab-6-0001
     """
     with _libraries():
-        from stafette.lab import archive
+        from stafette.lab.series import archive
     found = _find(name, runs)
     target = file or Path(f"{found.name}.zip")
     archive.pack(found, target)
@@ -211,7 +212,7 @@ def import_(
     Example: stafette lab import ftab-6-0001.zip
     """
     with _libraries():
-        from stafette.lab import archive
+        from stafette.lab.series import archive
     if not file.is_file():
         raise InvalidRequest(f"there is no file {file}")
     series = archive.unpack(file, _folder(runs))

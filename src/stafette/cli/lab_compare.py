@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from stafette.cli.output import figure, say, show_json, show_lines, show_table
-from stafette.lab import comparison
-from stafette.lab.compare import Difference
-from stafette.lab.series import Series
+from stafette.lab.series import comparison
+from stafette.lab.series.differences import Difference
+from stafette.lab.series.series_folder import Series
 from stafette.statistics.intervals import LEVEL
 
 

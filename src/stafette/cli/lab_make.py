@@ -15,9 +15,11 @@ from stafette.cli.analyze import reported
 from stafette.cli.exits import ERROR, INTERRUPTED, THRESHOLD
 from stafette.cli.lab_progress import Follower
 from stafette.cli.output import say, show_json, show_table
-from stafette.lab import archive, experiment, runner, series
-from stafette.lab import runs as lab_views
-from stafette.lab.series import Series
+from stafette.lab.experiment import experiment_file
+from stafette.lab.running import runner
+from stafette.lab.series import archive, series_folder
+from stafette.lab.series import run_views as lab_views
+from stafette.lab.series.series_folder import Series
 
 BREAKING_OFF = (signal.SIGINT, signal.SIGTERM)
 
@@ -26,7 +28,7 @@ def make(
     file: Path, *, profile: str | None, runs: Path, new: bool, report: bool, as_json: bool, again: list[str]
 ) -> None:
     """Begin or continue a series, see it through, and show its runs; `again` is how to continue it."""
-    chosen = series.begin(runs, experiment.read(file, profile), file=file, profile=profile, new=new)
+    chosen = series_folder.begin(runs, experiment_file.read(file, profile), file=file, profile=profile, new=new)
     planned = chosen.record.runs
     if archive.being_run(chosen):
         say(f"series {chosen.name} has a runner, or had one until now; waiting for its end")

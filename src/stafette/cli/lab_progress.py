@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from stafette.cli.output import figure, say
-from stafette.lab.runner import Progress
-from stafette.lab.runs import RunView, view
-from stafette.lab.series import Series
+from stafette.lab.running.runner import Progress
+from stafette.lab.series.run_views import RunView, view
+from stafette.lab.series.series_folder import Series
 
 UNDER_LOAD = ("warm-up", "measure", "cool-down")
 BAR_WIDTH = 32

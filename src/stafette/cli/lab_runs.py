@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from stafette.cli.output import figure
-from stafette.lab.runs import RunView
+from stafette.lab.series.run_views import RunView
 
 
 def missed(run: RunView) -> list[str]:

@@ -13,12 +13,12 @@ from rich.text import Text
 from stafette.cli import lab_runs
 from stafette.cli.output import figure, say, show_json, show_lines, show_record, show_table
 from stafette.errors import InvalidRequest
-from stafette.lab import archive, series
-from stafette.lab import runs as lab_views
-from stafette.lab.records import RunRecord
-from stafette.lab.runs import SHOWN, RunView
-from stafette.lab.series import Series
-from stafette.lab.verdict import Check
+from stafette.lab.series import archive, series_folder
+from stafette.lab.series import run_views as lab_views
+from stafette.lab.series.run_views import SHOWN, RunView
+from stafette.lab.series.series_folder import Series
+from stafette.runs.layout import RUNS
+from stafette.runs.records import Check, RunRecord
 from stafette.statistics.intervals import LEVEL
 
 
@@ -34,7 +34,7 @@ def listed(runs: Path, *, as_json: bool) -> None:
             "runs": len(one.record.runs),
             "state": archive.state(one),
         }
-        for one in series.every(runs)
+        for one in series_folder.every(runs)
     ]
     if not found and not as_json:
         say(f"there are no series in {runs} yet; make one with `stafette lab run`")
@@ -71,7 +71,7 @@ def run_shown(one: Series, place: int, *, as_json: bool) -> None:
     if record is None:
         raise InvalidRequest(f"run {place} of {one.name} was not begun yet; `stafette lab run` goes on with it")
     view = lab_views.view(one, place)
-    folder = one.folder / "runs" / str(view.folder)
+    folder = one.folder / RUNS / str(view.folder)
     if as_json:
         show_json({"folder": str(folder), "run": view.run} | msgspec.to_builtins(record) | {"state": view.state})
         return

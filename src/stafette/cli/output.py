@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from stafette.cli.session import current_session
+
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
@@ -105,8 +107,8 @@ def _plain(value: object) -> str:
     return str(value)
 
 
-# Control characters, and those that turn the direction of text around.
-_HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters, line separators, and those that turn the direction of text around.
+_HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def harmless(text: str, keep: str = "") -> str:
@@ -117,6 +119,16 @@ def harmless(text: str, keep: str = "") -> str:
 def say(sentence: str) -> None:
     """Tell the person something that is not data."""
     print(sentence, file=sys.stderr)
+
+
+def report(detail: str, result: str | None = None) -> None:
+    """Tell that a change is done: a script reads the result, if there is one, and a person in the shell the detail."""
+    if session := current_session():
+        session.report(detail)
+    elif result is None:
+        say(detail)
+    else:
+        print(result)
 
 
 def show_lines(lines: Sequence[str | Text]) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from stafette.cli.broker_link import Data, Name, Secret, Url, connect
 from stafette.cli.completion import QueueName, queue_names
-from stafette.cli.output import Json, say, show_json, show_record, show_table
+from stafette.cli.output import Json, report, show_json, show_record, show_table
 from stafette.cli.questions import Yes, confirm
 from stafette.errors import QueueNotFound
-from stafette.model import Queue
+from stafette.model import QUEUE_OPTIONS, Queue, QueueOption
 
 app = typer.Typer(help="Queues: list, make, look at, empty, delete.", no_args_is_help=True, add_completion=False)
 
@@ -49,42 +51,54 @@ def list_(
     show_table(rows, as_json=False)
 
 
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command a flag for each option of a queue, after its first argument and in place of its `**options`."""
+    signature = inspect.signature(command, eval_str=True)
+    flags = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=False if option.kind == "flag" else None,
+            annotation=Annotated[option.type, _flag(name, option)],
+        )
+        for name, option in QUEUE_OPTIONS.items()
+    ]
+    first, *others, _options = signature.parameters.values()
+    command.__signature__ = signature.replace(parameters=[first, *flags, *others])  # type: ignore[attr-defined]
+    return command
+
+
+def _flag(name: str, option: QueueOption) -> Any:
+    flag = f"--{name.replace('_', '-')}"
+    if option.kind == "number":
+        return typer.Option(flag, min=option.bounds[0], help=option.help)
+    if option.kind == "queue":
+        return typer.Option(flag, metavar="QUEUE", help=option.help, autocompletion=queue_names)
+    return typer.Option(flag, help=option.help)
+
+
 @app.command()
+@_with_options
 def create(
     new: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
-    exclude_own: Annotated[bool, typer.Option("--exclude-own", help="Nobody is handed what it sent itself.")] = False,
     exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Be content with one that exists.")] = False,
-    max_body: Annotated[int | None, typer.Option("--max-body", min=0, help="Bytes in a message, at most.")] = None,
-    max_deliveries: Annotated[
-        int | None, typer.Option("--max-deliveries", min=1, help="After so many a message is dead.")
-    ] = None,
-    dead_letter: Annotated[
-        str | None,
-        typer.Option("--dead-letter", metavar="QUEUE", help="Where dead messages go.", autocompletion=queue_names),
-    ] = None,
     url: Url = None,
     name: Name = None,
     secret: Secret = None,
     data: Data = None,
     as_json: Json = False,
+    **options: Any,
 ) -> None:
     """Make a queue.
 
     Example: stafette queue create jobs --max-deliveries 5 --dead-letter failed
     """
     with connect(url, name, secret, data) as me:
-        made = me.create_queue(
-            new,
-            exclude_own=exclude_own,
-            exist_ok=exist_ok,
-            max_body=max_body,
-            max_deliveries=max_deliveries,
-            dead_letter=dead_letter,
-        )
+        queue = me.create_queue(new, exist_ok=exist_ok, **options)
     if as_json:
-        show_json(msgspec.structs.asdict(made))
+        show_json(msgspec.structs.asdict(queue))
     else:
-        print(made.name)
+        report(f"queue {queue.name} is there", result=queue.name)
 
 
 @app.command("rm")
@@ -105,7 +119,7 @@ def remove(
         found = me.queue(queue)
         confirm(f"Delete queue {found.name}{_with_messages(found) if force else ''}?", yes=yes)
         me.delete_queue(found.name, force=force)
-    say(f"queue {found.name} is deleted")
+    report(f"queue {found.name} is gone")
 
 
 @app.command()

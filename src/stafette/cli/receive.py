@@ -12,8 +12,8 @@ import typer
 from stafette.cli.bodies import NoNewline, show_message, to_the_end
 from stafette.cli.broker_link import Data, Name, Secret, Url, connect
 from stafette.cli.completion import QueueName, client_names
-from stafette.cli.exits import NOT_FOUND, TIMED_OUT
-from stafette.cli.output import Json, say
+from stafette.cli.exits import NoMessage
+from stafette.cli.output import Json
 from stafette.cli.progress import Progress
 from stafette.model import Message, Order
 
@@ -24,6 +24,9 @@ AT_ONCE = 100
 """Messages taken in one round trip when several are wanted."""
 
 PAGE = 100
+ANY_QUEUE = "any queue"
+"""What the shell may read from, with a sender or a context."""
+
 FOLLOW_SECONDS = 3600.0
 """How long to wait at a time when there is no end to it."""
 
@@ -56,7 +59,7 @@ def receive(
     secret: Secret = None,
     data: Data = None,
     as_json: Json = False,
-) -> None:
+) -> Message | None:
     """Take messages out of a queue and print them.
 
     In a pipe a message is its body and a newline. Exit code 4 when there is none, 5 when none came in time.
@@ -68,12 +71,13 @@ def receive(
     filters: dict[str, Any] = {"sender": sender, "context": context, "order": order}
     with connect(url, name, secret, data) as me:
         take = _leased if lease else _removed
-        shown = 0
+        message = None
         with closing(take(me, queue, wanted, patience, follow, filters)) as taken:  # gives back what was not printed
             for message in taken:
                 show_message(message, as_json=as_json, newline=not no_newline)
-                shown += 1
-    end_of_reading(shown, queue, wait)
+    if message is None:
+        raise NoMessage(queue, wait)
+    return message
 
 
 def peek(
@@ -98,9 +102,11 @@ def peek(
     Example: stafette peek jobs --all --json
     """
     wanted = how_many(count, all_=all_, follow=False, wait=wait)
+    if queue is None and wanted != 1:
+        raise typer.BadParameter("is needed for more than one message", param_hint="QUEUE")
     filters: dict[str, Any] = {"sender": sender, "context": context}
     with connect(url, name, secret, data) as me:
-        with Progress(f"waiting for a message in {queue}"):
+        with Progress(f"waiting for a message in {queue or ANY_QUEUE}"):
             first = me.peek(queue, wait=wait, order=order or "priority", **filters)
         found: Iterator[Message] = iter([first] if first else [])
         if first is not None and wanted != 1:
@@ -109,7 +115,8 @@ def peek(
         for message in islice(found, wanted):
             show_message(message, as_json=as_json, newline=not no_newline)
             shown += 1
-    end_of_reading(shown, queue, wait)
+    if not shown:
+        raise NoMessage(queue, wait)
 
 
 def how_many(count: int | None, *, all_: bool, follow: bool, wait: float | None) -> int | None:
@@ -121,24 +128,13 @@ def how_many(count: int | None, *, all_: bool, follow: bool, wait: float | None)
     return None if all_ or (follow and count is None) else count or 1
 
 
-def end_of_reading(shown: int, queue: str, wait: float | None) -> None:
-    """Leave with the exit code for a queue that had nothing."""
-    if shown:
-        return
-    if wait:
-        say(f"stafette: no message came to {queue} within {wait:g} seconds")
-        raise typer.Exit(TIMED_OUT)
-    say(f"stafette: there is no message for you in {queue}")
-    raise typer.Exit(NOT_FOUND)
-
-
 def _removed(
     me: Client, queue: str, wanted: int | None, wait: float | None, follow: bool, filters: dict[str, Any]
 ) -> Generator[Message, None, None]:
     """Messages that exist nowhere but here any more."""
     left = wanted
     while left is None or left > 0:
-        with Progress(f"waiting for a message in {queue}; Ctrl-C ends it"):
+        with Progress(f"waiting for a message in {queue or ANY_QUEUE}; Ctrl-C ends it"):
             batch = me.receive_many(queue, AT_ONCE if left is None else min(left, AT_ONCE), wait=wait, **filters)
         if not batch and not follow:
             return
@@ -153,7 +149,7 @@ def _leased(
     """Messages that are removed when the reader asks for the next: then this one has been printed."""
     taken = 0
     while wanted is None or taken < wanted:
-        with Progress(f"waiting for a message in {queue}; Ctrl-C ends it"):
+        with Progress(f"waiting for a message in {queue or ANY_QUEUE}; Ctrl-C ends it"):
             lease = me.lease(queue, wait=wait, **filters)
         if not lease and not follow:
             return

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stafette.cli.bodies import Body, NoNewline, as_object, read_body, show_message
+from stafette.cli.bodies import Body, NoNewline, Priority, Receiver, as_object, read_body, show_message
 from stafette.cli.broker_link import Data, Name, Secret, Url, connect
 from stafette.cli.completion import QueueName
+from stafette.cli.exits import NoMessage
 from stafette.cli.output import Json, say, show_json
 from stafette.cli.progress import Progress
-from stafette.cli.receive import FOLLOW_SECONDS, Count, Follow, Wait, end_of_reading, how_many
+from stafette.cli.receive import FOLLOW_SECONDS, Count, Follow, Wait, how_many
 from stafette.errors import StafetteError
+from stafette.model import DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
     from stafette.client.sync import Lease
@@ -37,6 +39,8 @@ def request(
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.001, metavar="SECONDS", help="How long to wait for the answer.")
     ] = 10.0,
+    receiver: Receiver = None,
+    priority: Priority = DEFAULT_PRIORITY,
     no_newline: NoNewline = False,
     url: Url = None,
     name: Name = None,
@@ -53,7 +57,7 @@ def request(
     content = read_body(body)
     with connect(url, name, secret, data) as me:
         with Progress(f"waiting for the answer from {queue}; Ctrl-C ends it"):
-            answer = me.request(queue, content, timeout=timeout)
+            answer = me.request(queue, content, timeout=timeout, receiver=receiver, priority=priority)
         show_message(answer, as_json=as_json, newline=not no_newline)
 
 
@@ -104,7 +108,8 @@ def reply(
                     continue
                 _show(work.message, me.reply(work.message, answer), as_json=as_json)
             answered += 1
-    end_of_reading(answered, queue, wait)
+    if not answered:
+        raise NoMessage(queue, wait)
 
 
 def _answer_of(command: str, message: Message, lease: Lease) -> bytes:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stafette.cli.bodies import Body, read_body, read_headers, read_lines
+from stafette.cli.bodies import Body, Priority, Receiver, read_body, read_headers, read_lines
 from stafette.cli.broker_link import Data, Name, Secret, Url, connect
-from stafette.cli.completion import QueueName, client_names, queue_names
+from stafette.cli.completion import QueueName, queue_names
 from stafette.cli.output import Json, show_json
 from stafette.cli.progress import Progress
 from stafette.model import DEFAULT_PRIORITY
@@ -16,7 +16,6 @@ from stafette.model import DEFAULT_PRIORITY
 if TYPE_CHECKING:
     from stafette.client.sync import Client
 
-Priority = Annotated[int, typer.Option("--priority", min=1, max=10, help="10 is handed out first.")]
 Header = Annotated[list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="A header; repeatable.")]
 
 
@@ -27,10 +26,7 @@ def send(
         list[str] | None,
         typer.Option("--to", metavar="QUEUE", help="A further queue; repeatable.", autocompletion=queue_names),
     ] = None,
-    receiver: Annotated[
-        str | None,
-        typer.Option("--receiver", metavar="CLIENT", help="Only for this client.", autocompletion=client_names),
-    ] = None,
+    receiver: Receiver = None,
     allow_unknown: Annotated[
         bool, typer.Option("--allow-unknown", help="The receiver may be somebody who has not come yet.")
     ] = False,

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 
-from stafette.database.views import Role
+from stafette.database.views import Actor, Role
 from stafette.errors import NotAuthenticated, PermissionDenied
 from stafette.web.site import Site
 
@@ -30,11 +30,10 @@ bearer = HTTPBearer(auto_error=False, description="The administrator's or the vi
 
 
 @dataclass(frozen=True)
-class Operator:
+class Operator(Actor):
     """Who asks."""
 
     role: Role
-    address: str
     token: str | None = None
     """Of the session; None for a script, which shows its secret each time."""
 

@@ -53,7 +53,7 @@ def make_app(settings: WebSettings) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        async with opened(settings) as site, site.testmaster.working():
+        async with opened(settings) as site, site.job_queue.working():
             app.state.site = site
             yield
 

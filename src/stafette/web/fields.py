@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from stafette.errors import InvalidRequest
+from stafette.model import QUEUE_OPTIONS, QueueOptions
 
 BIGINT = 2**63
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -35,6 +36,17 @@ def whole(form: Mapping[str, object], name: str, low: int = -BIGINT, high: int =
         limits = "" if low == -BIGINT and high == BIGINT - 1 else f" between {low:,} and {high:,}"
         raise InvalidRequest(f"{name}: {written[:40]!r} is not a whole number{limits}; correct it, or leave it empty")
     return int(written)
+
+
+def queue_options(form: Mapping[str, object]) -> QueueOptions:
+    """The options of a queue, each in a field of its name."""
+    values: dict[str, object] = {}
+    for name, option in QUEUE_OPTIONS.items():
+        if option.kind == "flag":
+            values[name] = bool(form.get(name))
+        else:
+            values[name] = whole(form, name, *option.bounds) if option.kind == "number" else text(form, name)
+    return QueueOptions.from_values(values)
 
 
 def seconds(form: Mapping[str, object], name: str) -> float | None:

@@ -10,10 +10,13 @@ from collections import deque
 
 from stafette.broker import secrets
 from stafette.database.console import Console
-from stafette.database.views import Role
+from stafette.database.views import Actor, Role
 from stafette.errors import NotAuthenticated, Overloaded
 
 ROLES: tuple[Role, ...] = ("admin", "viewer")
+
+COMMAND_LINE = Actor("command line", "-")
+"""Who makes secrets: whoever may run commands where the database's URL is known."""
 
 SESSION_SECONDS = 12 * 3600
 SECRET_BYTES = 18
@@ -25,13 +28,13 @@ MINUTE = 60.0
 async def first_secret(console: Console) -> str | None:
     """The administrator's secret if there was none yet: this is the one time that it can be shown."""
     secret = chance.token_urlsafe(SECRET_BYTES)
-    return secret if await console.claim_operator("admin", secrets.hashed(secret)) else None
+    return secret if await console.claim_operator(COMMAND_LINE, "admin", secrets.hashed(secret)) else None
 
 
 async def new_secret(console: Console, role: Role) -> str:
     """A new secret for a role; the old one is worth nothing any more, its sessions end in their time."""
     secret = chance.token_urlsafe(SECRET_BYTES)
-    await console.set_operator_secret(role, secrets.hashed(secret))
+    await console.set_operator_secret(COMMAND_LINE, role, secrets.hashed(secret))
     return secret
 
 
@@ -72,10 +75,10 @@ class Operators:
         if len(failed) == TRIES and now - failed[0] < MINUTE:
             raise Overloaded("too many wrong secrets came from your address; wait a minute")
 
-    async def open_session(self, role: Role) -> str:
+    async def open_session(self, actor: Actor) -> str:
         """Begin a session; returns the token that a browser shows from then on."""
         token = chance.token_urlsafe(32)
-        await self._console.open_session(_mark(token), role, seconds=SESSION_SECONDS)
+        await self._console.open_session(actor, _mark(token), seconds=SESSION_SECONDS)
         return token
 
     async def by_session(self, token: str) -> Role | None:

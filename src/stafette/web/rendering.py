@@ -16,6 +16,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 import stafette
+from stafette.model import QUEUE_OPTIONS
 from stafette.web.naming import in_address
 
 HERE = Path(__file__).parent
@@ -86,6 +87,7 @@ def _environment() -> jinja2.Environment:
     )
     found.globals |= {
         "navigation": NAVIGATION, "refreshes": REFRESHES, "version": stafette.__version__, "stamp": _stamp(),
+        "queue_options": QUEUE_OPTIONS,
     }  # fmt: skip
     found.filters |= {
         "number": number, "decimal": decimal, "size": size, "age": age, "when": when, "iso": iso, "name": in_address,

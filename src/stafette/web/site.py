@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from stafette.database.console import Console
 from stafette.database.store import Store
+from stafette.lab.jobs.job_queue import JobQueue
 from stafette.web.link import BrokerLink
 from stafette.web.operators import Operators
-from stafette.web.testmaster.queue import Testmaster
-
-audit_log = logging.getLogger("stafette.audit")
 
 CONNECTIONS = 4
 
@@ -45,12 +42,7 @@ class Site:
     console: Console
     operators: Operators
     link: BrokerLink
-    testmaster: Testmaster
-
-    async def changed(self, role: str, address: str, action: str, subject: str, detail: str = "") -> None:
-        """Write down who changed what."""
-        audit_log.info("%s from %s: %s %s %s", role, address, action, subject, detail)
-        await self.console.audit(role, address, action, subject, detail)
+    job_queue: JobQueue
 
 
 @contextlib.asynccontextmanager
@@ -61,7 +53,7 @@ async def opened(settings: WebSettings) -> AsyncIterator[Site]:
         console = Console(store)
         link = BrokerLink(settings.broker, console, settings.data)
         try:
-            testmaster = Testmaster(settings.runs, settings.database)
-            yield Site(settings, store, console, Operators(console), link, testmaster)
+            job_queue = JobQueue(settings.runs, settings.database)
+            yield Site(settings, store, console, Operators(console), link, job_queue)
         finally:
             await link.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from stafette.broker.node import Node
+from stafette.broker.runtime import Runtime
 from stafette.database.console import Console
 from stafette.database.store import Store
 from stafette.web.operators import new_secret
@@ -59,7 +59,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
 
 
 @pytest.fixture
-async def web(database: str, brokers: Callable[..., Awaitable[tuple[Node, str]]], tmp_path: Path) -> AsyncIterator[Web]:
+async def web(
+    database: str, brokers: Callable[..., Awaitable[tuple[Runtime, str]]], tmp_path: Path
+) -> AsyncIterator[Web]:
     """The console of an empty database with one broker, for a test that changes how it behaves."""
     _, broker = await brokers()
     async with await Store.open(database) as store:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stafette.errors import InvalidRequest
-from stafette.web.testmaster import editor, form
-from stafette.web.testmaster.experiments import LIBRARY
+from stafette.lab.experiment.experiment_library import LIBRARY
+from stafette.web.lab import editor, form
 from tests.integration.web.conftest import Web
 
 TEXT = """\

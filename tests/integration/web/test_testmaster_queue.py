@@ -18,7 +18,7 @@ import httpx
 import psutil
 import pytest
 
-from stafette.lab.records import SeriesRecord, read
+from stafette.runs.records import SeriesRecord, read
 from tests.integration.lab.laboratory import processes_of
 from tests.integration.web.conftest import Web
 

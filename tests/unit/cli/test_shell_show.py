@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stafette.cli.output import harmless
 from stafette.cli.shell.history import history_file, is_kept, open_history
-from stafette.cli.shell.show import body, harmless, head
+from stafette.cli.shell.show import body, head
 from stafette.model import Message
 
 
@@ -26,6 +27,7 @@ from stafette.model import Message
         (b"a\rb\x07\x7f", r"a\rb\x07\x7f"),
         ("\x9b2J".encode(), r"\x9b2J"),
         ("a\u202eb".encode(), r"a\u202eb"),
+        ("a\u2028b".encode(), r"a\u2028b"),
         (b"\xff\x00\x01", "ff 00 01"),
         (bytes([0xFF] * 33), " ".join(["ff"] * 32) + "\nff"),
         (b"", ""),
@@ -61,6 +63,7 @@ def test_surrogates_do_not_stop_the_printing() -> None:
         ("", False),
         ("connect a:1 as b secret=abc", False),
         ("connect a:1 as b 'secret=abc'", False),
+        ("connect a:1 as b --secret abc", False),
         ("send jobs the secret is out", True),
     ],
 )

@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from datetime import UTC, datetime
 
 import pytest
 
-from stafette.cli.shell.commands import all_commands, possible
-from stafette.cli.shell.completion import slot
+from stafette.cli.session import Kind
+from stafette.cli.shell.completion import complete
+from stafette.cli.shell.session import ShellSession
+from stafette.cli.shell.shared import root
 from stafette.cli.shell.state import Held, State, prompt, toolbar
+from stafette.client import aio
+from stafette.client import lease as aio_lease
 from stafette.client.address import Address
-from stafette.client.aio import Client
-from stafette.client.lease import Lease
+from stafette.client.sync import Client, Lease
 from stafette.model import Message, Mode
 
 URL = "stafette://127.0.0.1:7470"
 
 ALWAYS = {"help", r"\timing", "quit"}
-LOOKING = ALWAYS | {"disconnect", "ping", "queues", "waiting", "clients", "peek", "browse"}
+LOOKING = ALWAYS | {"disconnect", "ping", "queues", "waiting", "clients", "queue", "client", "peek", "browse"}
 CHANGING = LOOKING | {"create", "delete", "send", "receive", "request"}
+
+ROOT = root()
 
 
 async def connected(mode: Mode = "full", url: str = URL) -> State:
     """Connected as far as the state is concerned."""
     state = State()
-    client = Client(Address.parse(url), name="alice", mode=mode, secret=None, timeout=1)
-    state.connected(client, url, mode)
+    client = aio.Client(Address.parse(url), name="alice", mode=mode, secret=None, timeout=1)
+    state.connected(Client(client, asyncio.get_running_loop()), url, mode)
     return state
 
 
 async def holding(seconds: float = 30) -> State:
     state = await connected()
     assert state.client is not None
-    state.held = Held(Lease(state.client, message(), token=1), time.monotonic() + seconds)
+    client = aio.Client(Address.parse(URL), name="alice", mode="full", secret=None, timeout=1)
+    lease = Lease(state.client, aio_lease.Lease(client, message(), token=1))
+    state.held = Held(lease, message(), time.monotonic() + seconds)
     return state
 
 
@@ -41,8 +49,33 @@ def message(body: bytes = b"") -> Message:
     return Message(12, "jobs", "bob", None, None, 5, datetime.now(UTC), 1, None, body)
 
 
+class Nobody:
+    """Who is not asked for anything here."""
+
+    def ask_body(self) -> str:
+        raise AssertionError
+
+    def ask_secret(self) -> str | None:
+        raise AssertionError
+
+
+class Session(ShellSession):
+    """A session whose broker has these names."""
+
+    def names(self, kind: Kind) -> list[str]:
+        return {"queue": ["jobs", "quick", "quick one"], "client": ["alice", "bob"]}[kind]
+
+
+def session(state: State) -> ShellSession:
+    return Session(state, Nobody(), ROOT)
+
+
 def names(state: State) -> set[str]:
-    return {command.name for command in possible(state)}
+    return set(session(state).possible())
+
+
+def candidates(before: str, state: State) -> list[str]:
+    return list(complete(before, session(state)).candidates)
 
 
 async def test_what_is_possible_when() -> None:
@@ -70,9 +103,10 @@ async def test_nothing_of_a_connection_outlives_it() -> None:
 
 
 def test_every_command_explains_itself() -> None:
-    for command in all_commands():
-        assert command.summary, command.name
-        assert command.usage.startswith(command.name)
+    for name, command in ROOT.commands.items():
+        assert command.get_short_help_str(), name
+        for word, inner in getattr(command, "commands", {}).items():
+            assert inner.get_short_help_str(), word
 
 
 async def test_prompt_and_toolbar_tell_the_state() -> None:
@@ -89,7 +123,7 @@ async def test_prompt_and_toolbar_tell_the_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "candidates"),
+    ("before", "expected"),
     [
         ("cr", ["create "]),
         ("  cr", ["create "]),
@@ -106,34 +140,37 @@ async def test_prompt_and_toolbar_tell_the_state() -> None:
         ("send jobs,qu", ["quick "]),
         ("send jobs -- pri", []),
         ("send jobs nonsense=", []),
-        ("create j", []),
+        ("create q", []),
         ("create x dead-letter=j", ["jobs "]),
         ("help cre", ["create "]),
         ("help ack", []),
         ("nonsense ", []),
+        ("send jobs receiver=b", ["bob "]),
+        ("send jobs --receiver b", ["bob "]),
+        ("send jobs --rec", ["--receiver "]),
+        ("delete jobs force=", ["yes ", "no "]),
+        ("queue create x dead-letter=j", ["jobs "]),
     ],
 )
-async def test_completion_while_connected(before: str, candidates: list[str]) -> None:
-    place = slot(before, await connected())
-    found = place.candidates(["jobs", "quick", "quick one"] if place.names == "queue" else [])
-    assert found == candidates
-
-
-async def test_completion_of_clients() -> None:
-    place = slot("send jobs receiver=b", await connected())
-    assert (place.names, place.candidates(["alice", "bob"])) == ("client", ["bob "])
+async def test_completion_while_connected(before: str, expected: list[str]) -> None:
+    assert candidates(before, await connected()) == expected
 
 
 async def test_completion_of_connect() -> None:
-    assert slot("co", State()).candidates() == ["connect "]
-    assert slot("connect ", State()).candidates() == [f"{URL} ", "as ", "mode="]
-    assert slot(f"connect {URL} ", State()).candidates() == ["as ", "mode="]
+    assert candidates("co", State()) == ["connect "]
+    assert candidates("connect ", State()) == [f"{URL} ", "as ", "mode="]
+    assert candidates(f"connect {URL} ", State()) == ["as ", "mode="]
     state = State(name="alice")
-    assert slot(f"connect {URL} as ", state).candidates() == ["alice "]
-    assert slot("connect as ", state).candidates() == ["alice "]
-    assert slot("connect mode=", state).candidates() == ["full ", "read-only "]
+    assert candidates(f"connect {URL} as ", state) == ["alice "]
+    assert candidates("connect as ", state) == ["alice "]
+    assert candidates("connect mode=", state) == ["full ", "read-only "]
 
 
 async def test_completion_while_holding() -> None:
-    assert slot("a", await holding()).candidates() == ["ack "]
-    assert slot("l", await holding()).candidates() == []
+    assert candidates("a", await holding()) == ["ack "]
+    assert candidates("l", await holding()) == []
+
+
+async def test_completion_of_a_group_is_what_is_possible() -> None:
+    assert candidates("queue ", await connected("read-only")) == ["ls ", "info "]
+    assert {"create ", "purge ", "rm "} < set(candidates("queue ", await connected()))

@@ -1,5 +1,5 @@
-"""`stafette shell`: a conversation with a broker. It offers what is possible at the moment, and nothing else.
+"""`stafette shell`: the commands of `stafette` on one open connection, and a few of its own.
 
-What a line means (`grammar`), what is possible (`state`, `commands`) and what a command does (`on_*`) know nothing of a
-terminal; `screen` and `script` are two ways to feed them with lines.
+What a line means is what the commands define (`grammar`, `commands`); `session` runs it on the connection that `state`
+describes. None of these know a terminal: `screen` and `script` are two ways to feed them with lines.
 """

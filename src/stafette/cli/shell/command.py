@@ -30,12 +30,12 @@ def shell(
     """
     from stafette.cli.shell.state import Start, State
 
-    start = Start(url, name, secret, data, "read-only" if read_only else "full")
+    state = State(Start(url, name, secret, data, "read-only" if read_only else "full"))
     debug = "--debug" in sys.argv[1:]  # which belongs to all commands
     if sys.stdin.isatty():
-        from stafette.cli.shell import screen
+        from stafette.cli.shell.screen import Screen
 
-        raise typer.Exit(screen.run(State(start), debug=debug))
-    from stafette.cli.shell import script
+        raise typer.Exit(Screen(state, debug=debug).run())
+    from stafette.cli.shell.script import Script
 
-    raise typer.Exit(script.run(State(start), keep_going=keep_going, debug=debug))
+    raise typer.Exit(Script(state, sys.stdin, keep_going=keep_going, debug=debug).run())

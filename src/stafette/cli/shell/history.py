@@ -9,7 +9,7 @@ from pathlib import Path
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
-_SECRET = re.compile(r"""(^|[\s"'])secret=""", re.IGNORECASE)
+_SECRET = re.compile(r"""(^|[\s"'])secret=|--secret\b""", re.IGNORECASE)
 
 
 def history_file() -> Path:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 import traceback
 from typing import TextIO
 
 from stafette.cli.exits import INTERRUPTED
 from stafette.cli.shell import show
-from stafette.cli.shell.conversation import Conversation, exit_code, sentence
 from stafette.cli.shell.grammar import Usage
+from stafette.cli.shell.session import ShellSession, describe, exit_code
+from stafette.cli.shell.shared import root
 from stafette.cli.shell.state import State
 
 LONE_DOT = "."
@@ -20,44 +19,39 @@ class Script:
     """Lines from a pipe or a file."""
 
     def __init__(self, state: State, lines: TextIO, *, keep_going: bool, debug: bool) -> None:
-        self._state = state
+        self._session = ShellSession(state, self, root(), connect_when_needed=True)
         self._lines = lines
         self._number = 0
         self._keep_going = keep_going
         self._debug = debug
-        self._code = 0
 
     def run(self) -> int:
-        """Do what all lines say; returns the exit code.
-
-        The event loop runs only while a command does: Ctrl-C ends a wait for the next line at once.
-        """
-        talk = Conversation(self._state, self, connect_when_needed=True)
-        with asyncio.Runner() as runner:
-            try:
-                while not self._state.over and (text := self._next()) is not None:
-                    self._code = self._do(runner, talk, text) or self._code
-                    if self._code and not self._keep_going:
-                        break
-            except KeyboardInterrupt:
-                self._code = INTERRUPTED
-            finally:
-                runner.run(talk.end())
-        return self._code
-
-    def _do(self, runner: asyncio.Runner, talk: Conversation, text: str) -> int:
-        started_at = self._number
+        """Do what all lines say; returns the exit code."""
+        code = 0
         try:
-            runner.run(talk.do(text))
+            while not self._session.state.over and (text := self._next()) is not None:
+                code = self._run(text) or code
+                if code and not self._keep_going:
+                    break
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+        finally:
+            self._session.leave()
+        return code
+
+    def _run(self, text: str) -> int:
+        number = self._number
+        try:
+            self._session.run(text)
         except BrokenPipeError:  # of the command as a whole
             raise
         except Exception as error:
             if self._debug:
-                traceback.print_exc()
-            show.warn(f"stafette: line {started_at}: {sentence(error)}")
+                traceback.print_exc(limit=-show.INNERMOST_FRAMES)
+            show.warn(f"stafette: line {number}: {describe(error)}")
             return exit_code(error)
         finally:
-            talk.tell_time()
+            self._session.tell_time()
         return 0
 
     def _next(self) -> str | None:
@@ -68,7 +62,7 @@ class Script:
         self._number += 1
         return text.removesuffix("\n").removesuffix("\r") if text else None
 
-    async def ask_body(self) -> str:
+    def ask_body(self) -> str:
         """The lines that follow, up to a lone dot."""
         lines: list[str] = []
         while (text := self._next()) is not None:
@@ -77,11 +71,6 @@ class Script:
             lines.append(text)
         raise Usage("the body does not end; end it with a line that is a lone dot")
 
-    async def ask_secret(self) -> str | None:
+    def ask_secret(self) -> str | None:
         """Nobody is there to be asked."""
         return None
-
-
-def run(state: State, *, keep_going: bool, debug: bool) -> int:
-    """Do what standard input says."""
-    return Script(state, sys.stdin, keep_going=keep_going, debug=debug).run()

@@ -1,4 +1,4 @@
-"""How the shell shows things: for people on a terminal, and in a pipe as the commands of `stafette` do.
+"""What the shell prints by itself: messages for people, and remarks.
 
 A message is somebody else's text: on a terminal, what would steer it is shown as an escape instead.
 """
@@ -6,27 +6,15 @@ A message is somebody else's text: on a terminal, what would steer it is shown a
 from __future__ import annotations
 
 import sys
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
 
-from stafette.cli.output import show_table
-from stafette.model import Client, Message, Queue
+from stafette.cli.output import harmless
+from stafette.model import Message
 
 BYTES_IN_A_ROW = 32
+INNERMOST_FRAMES = 10
+"""What --debug shows of a traceback: those before them only parse the line, and would fill the screen."""
+
 _LAYOUT = "\n\t"
-
-# Not controls, but they change the order or the place in which other characters are shown.
-_STEERING = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-
-
-def harmless(text: str, keep: str = "") -> str:
-    """The text with everything that would steer a terminal as an escape, but for the characters in `keep`."""
-    return "".join(
-        character
-        if character in keep or not (unicodedata.category(character) in ("Cc", "Cs") or character in _STEERING)
-        else character.encode("unicode_escape", "surrogatepass").decode()
-        for character in text
-    )
 
 
 def body(content: bytes) -> str:
@@ -61,74 +49,15 @@ def _is_text(content: bytes) -> bool:
     return True
 
 
-def messages(found: Iterable[Message]) -> None:
-    """Print messages: with a line about each on a terminal, their bodies alone in a pipe."""
-    for message in found:
-        if sys.stdout.isatty():
-            print(head(message))
-            print(body(message.body))
-        else:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(message.body + b"\n")
-    sys.stdout.flush()
-
-
-def queues(found: Sequence[Queue]) -> None:
-    """Print queues, a row each."""
-    _table(
-        [
-            {
-                "name": queue.name,
-                "messages": queue.messages,
-                "owner": queue.owner,
-                "creator": queue.creator,
-                "created": f"{queue.created_at.astimezone():%Y-%m-%d %H:%M:%S}",
-            }
-            for queue in found
-        ],
-        "no queues",
-    )
-
-
-def clients(found: Sequence[Client]) -> None:
-    """Print clients, a row each."""
-    _table(
-        [
-            {
-                "name": client.name,
-                "mode": client.mode,
-                "online at": client.broker,
-                "last seen": f"{client.last_seen_at.astimezone():%Y-%m-%d %H:%M:%S}",
-            }
-            for client in found
-        ],
-        "no clients",
-    )
-
-
-def _table(rows: Sequence[Mapping[str, object]], nothing: str) -> None:
-    if rows:
-        show_table(
-            [
-                {name: harmless(value) if isinstance(value, str) else value for name, value in row.items()}
-                for row in rows
-            ],
-            as_json=False,
-        )
-        sys.stdout.flush()
-    else:
-        remark(nothing)
-
-
 def result(text: str) -> None:
-    """Print what a command found out."""
+    """Print what a command returns."""
     print(text, flush=True)
 
 
-def remark(sentence: str) -> None:
+def remark(detail: str) -> None:
     """Tell a person something; who reads a pipe wants results alone."""
     if sys.stdout.isatty():
-        print(sentence, flush=True)
+        print(detail, flush=True)
 
 
 def aside(text: str) -> None:
@@ -139,7 +68,7 @@ def aside(text: str) -> None:
         warn(text)
 
 
-def warn(sentence: str) -> None:
+def warn(detail: str) -> None:
     """Tell what went wrong, or what happened without being asked for."""
     sys.stdout.flush()
-    print(harmless(sentence), file=sys.stderr, flush=True)
+    print(harmless(detail), file=sys.stderr, flush=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+
+from stafette.model import QUEUE_OPTIONS, QueueOption, QueueOptions
 
 LARGEST = 2**63 - 1
 YEAR = 366 * 86400.0
@@ -22,16 +24,34 @@ MessageId = Annotated[int, Path(ge=0, le=LARGEST)]
 Seconds = Annotated[float | None, Query(ge=0, le=100 * YEAR, allow_inf_nan=False)]
 
 
-class NewQueue(BaseModel):
-    """A queue to be made."""
-
+class _NamedQueue(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=200)
-    exclude_own: bool = False
-    max_body: int | None = Field(None, ge=0, le=67_108_864)
-    max_deliveries: int | None = Field(None, ge=1, le=32_767)
-    dead_letter: str | None = Field(None, min_length=1, max_length=201)
+
+    @property
+    def options(self) -> QueueOptions:
+        """All but the name."""
+        return QueueOptions.from_values(self.model_dump(exclude={"name"}))
+
+
+def _with_options(base: type[_NamedQueue]) -> type[_NamedQueue]:
+    """The same with a field for each option of a queue."""
+    fields: dict[str, Any] = {name: (option.type, _field(option)) for name, option in QUEUE_OPTIONS.items()}
+    return create_model("WithOptions", __base__=base, **fields)
+
+
+def _field(option: QueueOption) -> Any:
+    low, high = option.bounds
+    if option.kind == "flag":
+        return Field(False, description=option.help)
+    if option.kind == "number":
+        return Field(None, ge=low, le=high, description=option.help)
+    return Field(None, min_length=low, max_length=high, description=option.help)
+
+
+class NewQueue(_with_options(_NamedQueue)):  # type: ignore[misc]
+    """A queue to be made."""
 
 
 class NewMessage(BaseModel):

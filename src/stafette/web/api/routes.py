@@ -68,8 +68,7 @@ async def brokers(site: TheSite, _who: Viewer) -> Response:
 @router.post("/brokers/{broker}/drain", tags=["brokers"], status_code=204, responses=nothing(404))
 async def drain(broker: Annotated[int, Path(ge=1, le=2**31 - 1)], site: TheSite, who: Administrator) -> None:
     """Let a broker finish what it has, say goodbye to its clients, and end."""
-    await site.console.drain(broker)
-    await site.changed(who.role, who.address, "drain", f"broker {broker}")
+    await site.console.drain(who, broker)
 
 
 @router.get("/search", tags=["overview"], responses=describes(answers.Found))
@@ -109,15 +108,8 @@ async def queues(
 @router.post("/queues", tags=["queues"], status_code=201, responses=describes(QueueRow, 404, 409, status=201))
 async def create_queue(queue: NewQueue, site: TheSite, who: Administrator) -> Response:
     """Make a queue."""
-    made = await site.console.create_queue(
-        queue.name,
-        exclude_own=queue.exclude_own,
-        max_body=queue.max_body,
-        max_deliveries=queue.max_deliveries,
-        dead_letter=queue.dead_letter,
-    )
-    await site.changed(who.role, who.address, "create queue", queue.name)
-    return answered(made, 201)
+    row = await site.console.create_queue(who, queue.name, queue.options)
+    return answered(row, 201)
 
 
 @router.get("/queues/{queue:name}", tags=["queues"], responses=describes(QueueDetails, 404))
@@ -129,32 +121,25 @@ async def queue(queue: Name, site: TheSite, _who: Viewer) -> Response:
 @router.delete("/queues/{queue:name}", tags=["queues"], status_code=204, responses=nothing(404, 409))
 async def delete_queue(queue: Name, site: TheSite, who: Administrator, force: bool = False) -> None:
     """Delete a queue; with `force` also one that holds messages, and them with it."""
-    await site.console.delete_queue(queue, force=force)
-    await site.changed(who.role, who.address, "delete queue", queue, "with its messages" if force else "")
+    await site.console.delete_queue(who, queue, force=force)
 
 
 @router.post("/queues/{queue:name}/purge", tags=["queues"], responses=describes(answers.Count, 404))
 async def purge(queue: Name, site: TheSite, who: Administrator) -> Response:
     """Remove all that waits in a queue."""
-    gone = await site.console.purge(queue)
-    await site.changed(who.role, who.address, "purge", queue, f"{gone} messages")
-    return answered(answers.Count(gone))
+    return answered(answers.Count(await site.console.purge(who, queue)))
 
 
 @router.post("/queues/{queue:name}/redrive", tags=["queues"], responses=describes(answers.Count, 404))
 async def redrive(queue: Name, site: TheSite, who: Administrator) -> Response:
     """Put the dead messages of a queue back into it."""
-    moved = await site.console.redrive(queue)
-    await site.changed(who.role, who.address, "redrive", queue, f"{moved} messages")
-    return answered(answers.Count(moved))
+    return answered(answers.Count(await site.console.redrive(who, queue)))
 
 
 @router.post("/queues/{queue:name}/bury", tags=["queues"], responses=describes(answers.Count, 404))
 async def bury(queue: Name, site: TheSite, who: Administrator) -> Response:
     """Remove the dead messages of a queue for good."""
-    gone = await site.console.bury(queue)
-    await site.changed(who.role, who.address, "bury", queue, f"{gone} messages")
-    return answered(answers.Count(gone))
+    return answered(answers.Count(await site.console.delete_dead(who, queue)))
 
 
 # Messages
@@ -214,7 +199,7 @@ async def send(queue: Name, message: NewMessage, site: TheSite, who: Administrat
         ttl=message.ttl,
         key=message.key,
     )
-    await site.changed(who.role, who.address, "send", queue, f"message {ids[0]}")
+    await site.console.record(who, "send", queue, f"message {ids[0]}")
     return answered(answers.Sent(ids), 201)
 
 
@@ -229,7 +214,7 @@ async def receive(queue: Name, wish: ReceiveRequest, site: TheSite, who: Adminis
             queue, wish.count - 1, sender=wish.sender, context=wish.context, order=wish.order
         )
     if found:
-        await site.changed(who.role, who.address, "receive", queue, f"{len(found)} messages")
+        await site.console.record(who, "receive", queue, f"{len(found)} messages")
     return answered(answers.Messages([answers.whole(message) for message in found]))
 
 
@@ -254,13 +239,10 @@ async def client(client: Name, site: TheSite, _who: Viewer) -> Response:
 @router.delete("/clients/{client:name}", tags=["clients"], status_code=204, responses=nothing(404, 409))
 async def delete_client(client: Name, site: TheSite, who: Administrator) -> None:
     """Delete a client that is offline, with its personal queue and what waits for it."""
-    await site.console.delete_client(client)
-    await site.changed(who.role, who.address, "delete client", client)
+    await site.console.delete_client(who, client)
 
 
 @router.post("/clients/{client:name}/disconnect", tags=["clients"], responses=describes(answers.Told, 404))
 async def disconnect(client: Name, site: TheSite, who: Administrator) -> Response:
     """End a client's session."""
-    told = await site.console.disconnect(client)
-    await site.changed(who.role, who.address, "disconnect", client)
-    return answered(answers.Told(told))
+    return answered(answers.Told(await site.console.disconnect(who, client)))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from stafette.database.views import AuditLine
 from stafette.web.access import TheSite, Viewer
 from stafette.web.fields import BIGINT, address
+from stafette.web.pages.queue_actions import ACTIONS
 from stafette.web.rendering import page
 
 router = APIRouter()
@@ -16,6 +19,14 @@ router = APIRouter()
 LINES = 100
 QUEUE_ACTIONS = ("create queue", "delete queue", "send", "purge", "redrive", "bury")
 CLIENT_ACTIONS = ("disconnect", "delete client")
+COUNT = re.compile(r"(?:(\d+) messages|with its messages)?")
+
+
+def detail(line: AuditLine) -> str:
+    """What a line says besides: for what is done to a whole queue, the sentence that its page showed."""
+    action = ACTIONS.get(line.action.removesuffix(" queue"))
+    count = COUNT.fullmatch(line.detail)
+    return action.report(line.subject, int(count[1] or 0)) if action and count else line.detail
 
 
 @router.get("/audit")
@@ -25,7 +36,7 @@ async def audit(
     """A page, the newest first."""
     lines = await site.console.audit_lines(before=before, limit=LINES + 1)
     values = {
-        "lines": lines[:LINES],
+        "lines": [(line, detail(line)) for line in lines[:LINES]],
         "queue_actions": QUEUE_ACTIONS,
         "client_actions": CLIENT_ACTIONS,
         "first": "/audit" if before else None,

@@ -100,6 +100,5 @@ async def ask_drain(request: Request, site: TheSite, _who: Administrator, number
 async def drain(site: TheSite, who: Administrator, number: int) -> Response:
     """Tell it to drain and end."""
     broker = await _the_broker(site, number)
-    await site.console.drain(broker.id)
-    await site.changed(who.role, who.address, "drain", broker.name, f"broker {broker.id}")
+    await site.console.drain(who, broker.id)
     return done("/brokers", f"broker {broker.name} was told to drain")

@@ -115,9 +115,8 @@ async def ask_disconnect(request: Request, site: TheSite, _who: Administrator, n
 @router.post("/clients/{name:name}/disconnect")
 async def disconnect(site: TheSite, who: Administrator, name: str) -> Response:
     """Have its broker end its session."""
-    if not await site.console.disconnect(name):
+    if not await site.console.disconnect(who, name):
         return done(home(name), f"client {name} was offline already")
-    await site.changed(who.role, who.address, "disconnect", name)
     return done(home(name), f"the broker of {name} was told to disconnect it")
 
 
@@ -132,9 +131,8 @@ async def ask_delete(request: Request, site: TheSite, _who: Administrator, name:
 async def delete(request: Request, site: TheSite, who: Administrator, name: str) -> Response:
     """Delete a client that is offline."""
     try:
-        await site.console.delete_client(name)
+        await site.console.delete_client(who, name)
     except CallerError as error:
         client = await site.console.client(name)
         return _ask_page(request, client, "Delete", _deleting(client), error)
-    await site.changed(who.role, who.address, "delete client", name)
     return done("/clients", f"client {name} was deleted")

@@ -10,16 +10,16 @@ from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response
 
 from stafette.errors import InvalidRequest
-from stafette.lab.archive import EXPERIMENT_FILE
-from stafette.lab.series import own_behaviours, without_password
-from stafette.lab.tables import Experiment
+from stafette.lab.experiment.experiment_library import Experiments, Kind, Listed, check_name
+from stafette.lab.experiment.file_tables import Experiment
+from stafette.lab.series.series_folder import own_behaviours, without_password
+from stafette.runs.layout import EXPERIMENT_FILE
 from stafette.web.access import Administrator, Operator, TheSite, Viewer
+from stafette.web.lab import editor, form, series_results
+from stafette.web.lab.editor import Checked, Wrong
 from stafette.web.naming import in_address
 from stafette.web.rendering import done, page
 from stafette.web.site import Site
-from stafette.web.testmaster import editor, form, results
-from stafette.web.testmaster.editor import Checked, Wrong
-from stafette.web.testmaster.experiments import Experiments, Kind, Listed, check_name
 
 router = APIRouter()
 
@@ -71,7 +71,7 @@ def _origin(site: Site, kind: str, name: str) -> str:
     """The text of a copy, with a name of its own."""
     experiments = _experiments(site)
     if kind == "series":
-        series = results.find(site.testmaster.runs, name)
+        series = series_results.find(site.job_queue.runs, name)
         if own := own_behaviours(Experiment.model_validate(series.record.settings)):
             raise InvalidRequest(
                 f"{name} brings behaviours of its own ({', '.join(own)}); copy them with `stafette lab clone`"
@@ -130,7 +130,7 @@ async def save(request: Request, site: TheSite, who: Administrator) -> Response:
         kept = _experiments(site).save(name, text, before)
     except InvalidRequest as error:
         return await _page(request, site, who, text, before=before, refused=str(error), checked=found)
-    await site.changed(who.role, who.address, "save experiment", kept.name)
+    await site.console.record(who, "save experiment", kept.name)
     return done(f"/lab/experiments/{in_address(kept.name)}", f"{kept.name} is saved")
 
 
@@ -172,8 +172,8 @@ async def ask_to_delete(request: Request, site: TheSite, _who: Administrator, na
 async def delete(site: TheSite, who: Administrator, name: str) -> Response:
     """Remove the file, unless it is waited for."""
     found = _experiments(site).find("own", name)
-    if any(job.file == str(found.path) for job in site.testmaster.waiting()):
+    if any(job.file == str(found.path) for job in site.job_queue.waiting()):
         raise InvalidRequest(f"{name} is in the queue of runs; remove it there first, or wait for its end")
     _experiments(site).delete(name)
-    await site.changed(who.role, who.address, "delete experiment", name)
+    await site.console.record(who, "delete experiment", name)
     return done("/lab", f"{name} is deleted")

@@ -11,14 +11,14 @@ from fastapi import APIRouter, Query, Request, UploadFile
 from fastapi.responses import Response
 
 from stafette.errors import InvalidRequest
-from stafette.lab import archive, comparison
-from stafette.lab.compare import METRICS, Difference
+from stafette.lab.experiment.experiment_library import Experiments
+from stafette.lab.series import archive, comparison
+from stafette.lab.series.differences import METRICS, Difference
 from stafette.statistics.intervals import LEVEL
 from stafette.web.access import Administrator, TheSite, Viewer
+from stafette.web.lab import series_results
 from stafette.web.naming import in_address
 from stafette.web.rendering import done, page
-from stafette.web.testmaster import results
-from stafette.web.testmaster.experiments import Experiments
 
 router = APIRouter()
 
@@ -35,12 +35,12 @@ async def index(request: Request, site: TheSite, _who: Viewer) -> Response:
         return {
             "own": experiments.listed("own"),
             "library": experiments.listed("library"),
-            "series": results.listed(site.testmaster.runs),
+            "series": series_results.listed(site.job_queue.runs),
         }
 
     found = await asyncio.to_thread(look)
-    queue = {"waiting": site.testmaster.waiting(), "ended": site.testmaster.ended()[:5], "works": site.testmaster.works}
-    return page(request, "lab/index.html", {**found, **queue, "live": site.testmaster.live})
+    queue = {"waiting": site.job_queue.waiting(), "ended": site.job_queue.ended()[:5], "works": site.job_queue.works}
+    return page(request, "lab/index.html", {**found, **queue, "live": site.job_queue.live})
 
 
 @router.get("/compare")
@@ -53,10 +53,10 @@ async def compare(
         if len(s) != 2:
             raise InvalidRequest(f"two series are compared, not {len(s)}; tick two")
         b, a = s  # the list has the newest first, and the older one is what a newer one is compared with
-    names = [row.name for row in await asyncio.to_thread(results.listed, site.testmaster.runs)]
+    names = [row.name for row in await asyncio.to_thread(series_results.listed, site.job_queue.runs)]
     found = None
     if a and b:
-        sides = [results.find(site.testmaster.runs, name) for name in (a, b)]
+        sides = [series_results.find(site.job_queue.runs, name) for name in (a, b)]
         found = await asyncio.to_thread(comparison.compared, *sides)
     values = {
         "a": a, "b": b, "names": names, "found": found, "level": LEVEL,
@@ -93,7 +93,7 @@ def _row(difference: Difference) -> dict[str, Any]:
 @router.post("/import")
 async def take_in(site: TheSite, who: Administrator, file: UploadFile) -> Response:
     """Take in a series that was downloaded, here or elsewhere."""
-    runs = site.testmaster.runs
+    runs = site.job_queue.runs
     try:
         runs.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(prefix=".upload-", suffix=".zip", dir=runs) as copy:
@@ -106,5 +106,5 @@ async def take_in(site: TheSite, who: Administrator, file: UploadFile) -> Respon
                 raise InvalidRequest(str(error).replace(copy.name, file.filename or "the file")) from error
     except OSError as error:
         raise InvalidRequest(f"cannot keep the file in {runs}: {error.strerror}") from error
-    await site.changed(who.role, who.address, "import series", series.name, file.filename or "")
+    await site.console.record(who, "import series", series.name, file.filename or "")
     return done(f"/lab/series/{in_address(series.name)}", f"{series.name} is taken in")

@@ -11,15 +11,16 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import Response, StreamingResponse
 
 from stafette.errors import InvalidRequest
-from stafette.lab.series import own_behaviours
-from stafette.lab.tables import Experiment
+from stafette.lab.experiment.experiment_library import Experiments, Kind
+from stafette.lab.experiment.file_tables import Experiment
+from stafette.lab.jobs.job_progress import Live
+from stafette.lab.jobs.job_records import Job
+from stafette.lab.series.series_folder import own_behaviours
+from stafette.runs.layout import SERIES_FILE
 from stafette.web.access import Administrator, TheSite, Viewer
+from stafette.web.lab import series_results
 from stafette.web.rendering import done, page
 from stafette.web.site import Site
-from stafette.web.testmaster import results
-from stafette.web.testmaster.experiments import Experiments, Kind
-from stafette.web.testmaster.jobs import Job
-from stafette.web.testmaster.live import Live
 
 router = APIRouter(prefix="/queue")
 
@@ -36,10 +37,10 @@ async def add(
     found = Experiments(site.settings.experiments).find(kind, name)
     if profile and profile not in found.profiles:
         raise InvalidRequest(f"{name} has no profile {profile[:60]}; choose one of the list")
-    job = site.testmaster.add(
+    job = site.job_queue.add(
         "run", name, file=str(found.path), profile=profile or None, new=new, analyse=analyse
     )  # fmt: skip
-    await site.changed(who.role, who.address, "queue run", name, f"job {job.id}, profile {profile or '-'}")
+    await site.console.record(who, "queue run", name, f"job {job.id}, profile {profile or '-'}")
     return done(f"/lab/queue/{job.id}", f"{name} is in the queue as job {job.id}")
 
 
@@ -48,62 +49,62 @@ async def add_series(
     site: TheSite, who: Administrator, name: Annotated[str, Form()], what: Annotated[str, Form()]
 ) -> Response:
     """Analyse a series, or let an unfinished one go on."""
-    series = results.find(site.testmaster.runs, name)
-    if site.testmaster.uses(name):
+    series = series_results.find(site.job_queue.runs, name)
+    if site.job_queue.uses(name):
         raise InvalidRequest(f"{name} is in the queue already; wait for it")
     if what == "analyse":
-        job = site.testmaster.add("analyse", series.record.experiment, series=name)
+        job = site.job_queue.add("analyse", series.record.experiment, series=name)
     elif what == "go on":
         if own := own_behaviours(Experiment.model_validate(series.record.settings)):
             raise InvalidRequest(
                 f"{name} brings behaviours of its own ({', '.join(own)}), and the pages run no code that came with a"
                 " series; run its experiment again, which goes on with what is missing"
             )
-        job = site.testmaster.add(
+        job = site.job_queue.add(
             "run", series.record.experiment, series=name, profile=series.record.profile
         )  # fmt: skip
     else:
         raise InvalidRequest(f"a series can be analysed, or go on; {what[:40]!r} is neither")
-    await site.changed(who.role, who.address, f"queue {job.kind}", name, f"job {job.id}")
+    await site.console.record(who, f"queue {job.kind}", name, f"job {job.id}")
     return done(f"/lab/queue/{job.id}", f"{name} is in the queue as job {job.id}")
 
 
 @router.post("/{id}/up")
 async def move_up(site: TheSite, who: Administrator, id: str) -> Response:  # noqa: A002
     """One place nearer to its turn."""
-    job = site.testmaster.move_up(id)
-    await site.changed(who.role, who.address, "move up job", job.experiment, f"job {id}")
+    job = site.job_queue.move_up(id)
+    await site.console.record(who, "move up job", job.experiment, f"job {id}")
     return done("/lab#queue", f"job {id} comes one place earlier")
 
 
 @router.post("/{id}/remove")
 async def remove(site: TheSite, who: Administrator, id: str) -> Response:  # noqa: A002
     """Take a job out that waits."""
-    job = site.testmaster.remove(id)
-    await site.changed(who.role, who.address, "remove job", job.experiment, f"job {id}")
+    job = site.job_queue.remove(id)
+    await site.console.record(who, "remove job", job.experiment, f"job {id}")
     return done("/lab#queue", f"job {id} ({job.experiment}) is out of the queue")
 
 
 @router.post("/{id}/stop")
 async def stop(site: TheSite, who: Administrator, id: str) -> Response:  # noqa: A002
     """Break off the job that is under way."""
-    job = site.testmaster.stop(id)
-    await site.changed(who.role, who.address, "stop job", job.experiment, f"job {id}")
+    job = site.job_queue.stop(id)
+    await site.console.record(who, "stop job", job.experiment, f"job {id}")
     return done(f"/lab/queue/{id}", f"job {id} is being stopped; what it started ends in a moment")
 
 
 @router.get("/{id}")
 async def watch(request: Request, site: TheSite, _who: Viewer, id: str) -> Response:  # noqa: A002
     """How far a job is."""
-    job = site.testmaster.find(id)
-    live = site.testmaster.live(id)
-    waiting = [other.id for other in site.testmaster.waiting()]
+    job = site.job_queue.find(id)
+    live = site.job_queue.live(id)
+    waiting = [other.id for other in site.job_queue.waiting()]
     values = {
         "job": job,
         "state": _state(job, live),
         "lines": live.lines if live else job.tail,
         "before": waiting.index(id) if id in waiting else 0,
-        "made": job.series is not None and (site.testmaster.runs / job.series / "series.json").is_file(),
+        "made": job.series is not None and (site.job_queue.runs / job.series / SERIES_FILE).is_file(),
     }
     return page(request, "lab/live.html", values)
 
@@ -111,7 +112,7 @@ async def watch(request: Request, site: TheSite, _who: Viewer, id: str) -> Respo
 @router.get("/{id}/events")
 async def events(site: TheSite, _who: Viewer, id: str) -> Response:  # noqa: A002
     """How far a job is, from now on."""
-    job = site.testmaster.find(id)
+    job = site.job_queue.find(id)
     if job.over:
         return Response(status_code=204)  # which tells a browser not to ask again
     return StreamingResponse(
@@ -124,12 +125,12 @@ async def _events(site: Site, job: Job) -> AsyncIterator[str]:
     points = lines = 0
     first = True
     while not job.over:
-        live = site.testmaster.live(job.id)
+        live = site.job_queue.live(job.id)
         if live is None:  # it waits
             yield _event("state", _state(job, None) | {"points": [], "lines": []}) if first else ": waiting\n\n"
             first = False
             await asyncio.sleep(1)
-            job = site.testmaster.find(job.id)
+            job = site.job_queue.find(job.id)
             continue
         changed = live.changed
         yield _event("state" if points == lines == 0 else "more", _state(job, live, points, lines))

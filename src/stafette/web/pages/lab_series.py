@@ -11,22 +11,23 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response, StreamingResponse
 
 from stafette.errors import InvalidRequest
-from stafette.lab import archive, runs
-from stafette.lab.runs import SHOWN
-from stafette.lab.series import Series
-from stafette.pipeline import usual
+from stafette.lab.series import archive, run_views
+from stafette.lab.series.run_views import SHOWN
+from stafette.lab.series.series_folder import Series
+from stafette.pipeline import default_analysis
+from stafette.runs.layout import ANALYSIS, EXPERIMENT_FILE, REPORT_FILE
 from stafette.web import safety
 from stafette.web.access import Administrator, TheSite, Viewer
+from stafette.web.lab import series_results
 from stafette.web.naming import in_address
 from stafette.web.rendering import done, page
 from stafette.web.site import Site
-from stafette.web.testmaster import results
 
 router = APIRouter(prefix="/series")
 
 
 def _find(site: Site, name: str) -> Series:
-    return results.find(site.testmaster.runs, name)
+    return series_results.find(site.job_queue.runs, name)
 
 
 @router.get("/{name:name}")
@@ -37,25 +38,25 @@ async def show(
     series = _find(site, name)
 
     def look() -> dict[str, Any]:
-        from stafette.pipeline import figures  # with Plotly, which takes a while to load: not in the event loop
+        from stafette.report import figures  # with Plotly, which takes a while to load: not in the event loop
 
-        views = runs.views(series)
+        views = run_views.views(series)
         state = archive.state(series)
-        analysed = results.analysis(series) if results.analysed(series) else None
+        analysed = series_results.analysis(series) if series_results.analysed(series) else None
         return {
             "views": views,
-            "points": runs.points(views),
+            "points": run_views.points(views),
             "state": state,
-            "verdict": results.verdict(state, views),
+            "verdict": series_results.verdict(state, views),
             "analysis": analysed,
-            "why_not": usual.why_not() if analysed is None else None,
+            "why_not": default_analysis.why_not() if analysed is None else None,
             "dark": figures.DARK,
         }
 
     found = await asyncio.to_thread(look)
     values = {
         "one": series, "record": series.record, "settings": series.record.settings, "metrics": SHOWN, "run": run,
-        "queued": site.testmaster.uses(name),
+        "queued": site.job_queue.uses(name),
         "started": _moment(series.record.started_at), "ended": _moment(series.record.ended_at),
     }  # fmt: skip
     return page(request, "lab/series.html", {**found, **values})
@@ -69,17 +70,19 @@ def _moment(text: str) -> datetime | None:
 async def figure(site: TheSite, _who: Viewer, name: str, section: str, place: int) -> Response:
     """A figure for the script that draws it."""
     series = _find(site, name)
-    return Response(await asyncio.to_thread(results.figure, series, section, place), media_type="application/json")
+    return Response(
+        await asyncio.to_thread(series_results.figure, series, section, place), media_type="application/json"
+    )
 
 
 @router.get("/{name:name}/report.html")
 async def whole_report(site: TheSite, _who: Viewer, name: str) -> Response:
     """The report, which may do nothing outside of itself: it may have come with a series from elsewhere."""
     series = _find(site, name)
-    if not results.analysed(series):
+    if not series_results.analysed(series):
         raise InvalidRequest(f"{name} has not been analysed; let that be done on its page")
     headers = {"Content-Security-Policy": safety.SANDBOXED}
-    return FileResponse(series.folder / usual.FOLDER / usual.REPORT, media_type="text/html", headers=headers)
+    return FileResponse(series.folder / ANALYSIS / REPORT_FILE, media_type="text/html", headers=headers)
 
 
 @router.get("/{name:name}/zip")
@@ -100,7 +103,7 @@ async def download(site: TheSite, _who: Viewer, name: str) -> Response:
 @router.get("/{name:name}/experiment.toml")
 async def experiment(site: TheSite, _who: Viewer, name: str) -> Response:
     """The experiment as it was run."""
-    return FileResponse(_find(site, name).folder / archive.EXPERIMENT_FILE, media_type="text/plain")
+    return FileResponse(_find(site, name).folder / EXPERIMENT_FILE, media_type="text/plain")
 
 
 @router.get("/{name:name}/runs/{place}")
@@ -110,14 +113,14 @@ async def one_run(request: Request, site: TheSite, _who: Viewer, name: str, plac
     _check_place(series, place)
 
     def look() -> dict[str, Any]:
-        from stafette.pipeline.report.grids import pairs  # with Plotly, as above
+        from stafette.report.grids import pairs  # with Plotly, as above
 
-        record, view = runs.record_of(series, place), runs.view(series, place)
+        record, view = run_views.record_of(series, place), run_views.view(series, place)
         if record is None:
             raise InvalidRequest(f"run {place} of {name} was not begun yet")
         return {
             "one": series, "record": record, "view": view, "started": _moment(record.started_at),
-            "settings": pairs(record.settings).rows, "logs": results.logs(series, view.folder),
+            "settings": pairs(record.settings).rows, "logs": series_results.logs(series, view.folder),
         }  # fmt: skip
 
     return page(request, "lab/run.html", await asyncio.to_thread(look))
@@ -128,7 +131,7 @@ async def log(site: TheSite, _who: Viewer, name: str, place: int, file: str) -> 
     """A log of a run, as text."""
     series = _find(site, name)
     _check_place(series, place)
-    path = results.log_file(series, series.record.runs[place - 1].folder, file)
+    path = series_results.log_file(series, series.record.runs[place - 1].folder, file)
     return FileResponse(path, media_type="text/plain; charset=utf-8")
 
 
@@ -154,8 +157,8 @@ async def ask_to_delete(request: Request, site: TheSite, _who: Administrator, na
 async def delete(site: TheSite, who: Administrator, name: str) -> Response:
     """Remove it, unless it is run or waited for."""
     series = _find(site, name)
-    if site.testmaster.uses(name):
+    if site.job_queue.uses(name):
         raise InvalidRequest(f"{name} is in the queue of runs; stop or remove that job first, or wait for its end")
     await asyncio.to_thread(archive.remove, series)
-    await site.changed(who.role, who.address, "delete series", name)
+    await site.console.record(who, "delete series", name)
     return done("/lab", f"{name} is deleted")

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
+from stafette.database.views import Actor
 from stafette.errors import NotAuthenticated, Overloaded
 from stafette.web.access import COOKIE, Operator, TheSite, address_of, from_own_page, operator
 from stafette.web.operators import SESSION_SECONDS
@@ -37,8 +38,7 @@ async def enter(
         role = await site.operators.by_secret(secret.strip(), address_of(request))
     except (NotAuthenticated, Overloaded) as error:
         return page(request, "login.html", {"next": local(next), "wrong": str(error)}, status=status_of(error))
-    token = await site.operators.open_session(role)
-    await site.changed(role, address_of(request), "log in", "console")
+    token = await site.operators.open_session(Actor(role, address_of(request)))
     answer = RedirectResponse(local(next), 303)
     answer.set_cookie(
         COOKIE, token, max_age=SESSION_SECONDS, path="/", httponly=True, samesite="strict", secure=site.settings.secure

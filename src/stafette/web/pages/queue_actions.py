@@ -9,7 +9,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from stafette.database.views import QueueDetails
+from stafette.database.console import Console
+from stafette.database.views import Actor, QueueDetails
 from stafette.errors import CallerError, StafetteError, Unavailable
 from stafette.model import DEFAULT_PRIORITY
 from stafette.web import fields
@@ -17,12 +18,8 @@ from stafette.web.access import Administrator, TheSite
 from stafette.web.pages.queues import HIGHEST, LOWEST, home
 from stafette.web.problems import status_of
 from stafette.web.rendering import done, number, page
-from stafette.web.site import Site
 
 router = APIRouter()
-
-LARGEST_BODY = 64 * 1024 * 1024
-MOST_DELIVERIES = 32767
 
 
 def counted(count: int) -> str:
@@ -50,17 +47,10 @@ async def create(request: Request, site: TheSite, who: Administrator) -> Respons
     form = await request.form()
     name = str(form.get("name", ""))
     try:
-        made = await site.console.create_queue(
-            name,
-            exclude_own=bool(form.get("exclude_own")),
-            max_body=fields.whole(form, "max_body", 0, LARGEST_BODY),
-            max_deliveries=fields.whole(form, "max_deliveries", 1, MOST_DELIVERIES),
-            dead_letter=fields.text(form, "dead_letter"),
-        )
+        queue = await site.console.create_queue(who, name, fields.queue_options(form))
     except CallerError as error:
         return page(request, "queue_new.html", {"form": form, "wrong": str(error)}, status=status_of(error))
-    await site.changed(who.role, who.address, "create queue", made.name)
-    return done(home(made.name), f"queue {made.name} was created")
+    return done(home(queue.name), f"queue {queue.name} was created")
 
 
 def send_page(request: Request, queue: QueueDetails, form: Any, wrong: StafetteError | None = None) -> Response:
@@ -98,7 +88,7 @@ async def send(request: Request, site: TheSite, who: Administrator, name: str) -
         if isinstance(error, Unavailable):
             await site.link.forget()
         return send_page(request, queue, form, error)
-    await site.changed(who.role, who.address, "send", name, f"message {sent}")
+    await site.console.record(who, "send", name, f"message {sent}")
     return done(home(name), f"message {sent} was sent to {name}")
 
 
@@ -112,29 +102,14 @@ class Action:
     title: str
     question: Callable[[QueueDetails], str]
     button: str
-    act: Callable[[Site, QueueDetails, bool], Awaitable[str]]
-    """Does it; the third argument is whether all doubts were confirmed. Returns what was done."""
+    act: Callable[[Console, Actor, QueueDetails, bool], Awaitable[int | None]]
+    """Does it; the last argument is whether all doubts were confirmed. Returns how many messages it was, if any."""
+    report: Callable[[str, int], str]
+    """What was done, given the queue's name and the number of messages."""
     doubt: Callable[[QueueDetails], str | None] = lambda queue: None
     """What has to be confirmed besides, if anything."""
     stays: bool = True
     """Whether there is a queue afterwards."""
-
-
-async def _purge(site: Site, queue: QueueDetails, _sure: bool) -> str:
-    return f"{were(await site.console.purge(queue.name))} removed from {queue.name}"
-
-
-async def _delete(site: Site, queue: QueueDetails, sure: bool) -> str:
-    await site.console.delete_queue(queue.name, force=sure)
-    return f"queue {queue.name} was deleted"
-
-
-async def _redrive(site: Site, queue: QueueDetails, _sure: bool) -> str:
-    return f"{were(await site.console.redrive(queue.name))} put back into {queue.name}"
-
-
-async def _bury(site: Site, queue: QueueDetails, _sure: bool) -> str:
-    return f"{counted(await site.console.bury(queue.name))} of {queue.name} that had died are gone for good"
 
 
 def _held(queue: QueueDetails) -> int:
@@ -149,13 +124,15 @@ ACTIONS = {
             " What is leased stays with its holder, and the dead stay."
         ),
         "Empty the queue",
-        _purge,
+        lambda console, actor, queue, _sure: console.purge(actor, queue.name),
+        lambda name, count: f"{were(count)} removed from {name}",
     ),
     "delete": Action(
         "Delete",
         lambda queue: f"The queue is deleted. It holds {counted(_held(queue))}.",
         "Delete the queue",
-        _delete,
+        lambda console, actor, queue, sure: console.delete_queue(actor, queue.name, force=sure),
+        lambda name, _count: f"queue {name} was deleted",
         lambda queue: "Delete it together with its messages" if _held(queue) else None,
         stays=False,
     ),
@@ -163,13 +140,15 @@ ACTIONS = {
         "Redrive the dead of",
         lambda queue: f"{counted(queue.dead)} that died, after too many deliveries, can be received again.",
         "Redrive them",
-        _redrive,
+        lambda console, actor, queue, _sure: console.redrive(actor, queue.name),
+        lambda name, count: f"{were(count)} put back into {name}",
     ),
     "bury": Action(
         "Bury the dead of",
         lambda queue: f"{counted(queue.dead)} that died, after too many deliveries, are removed for good.",
         "Bury them",
-        _bury,
+        lambda console, actor, queue, _sure: console.delete_dead(actor, queue.name),
+        lambda name, count: f"{counted(count)} of {name} that had died are gone for good",
     ),
 }
 
@@ -198,11 +177,10 @@ def _add(kind: str) -> None:
     async def act(request: Request, site: TheSite, who: Administrator, name: str) -> Response:
         queue, sure = await site.console.queue(name), bool((await request.form()).get("sure"))
         try:
-            sentence = await ACTIONS[kind].act(site, queue, sure)
+            count = await ACTIONS[kind].act(site.console, who, queue, sure)
         except CallerError as error:
             return _ask_page(request, queue, kind, error)
-        await site.changed(who.role, who.address, f"{kind} queue" if kind == "delete" else kind, name, sentence)
-        return done(home(name) if ACTIONS[kind].stays else "/queues", sentence)
+        return done(home(name) if ACTIONS[kind].stays else "/queues", ACTIONS[kind].report(name, count or 0))
 
 
 for _kind in ACTIONS:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from stafette.errors import InvalidRequest
-from stafette.lab import design, experiment
-from stafette.lab.experiment import Experiment, InvalidExperiment
-from stafette.web.testmaster import form
-from stafette.web.testmaster.experiments import MOST_BYTES
-from stafette.web.testmaster.form import Part
+from stafette.lab.experiment import design, experiment_file
+from stafette.lab.experiment.experiment_file import Experiment, InvalidExperiment
+from stafette.lab.experiment.experiment_library import MOST_BYTES
+from stafette.web.lab import form
+from stafette.web.lab.form import Part
 
 BLANK = """\
 # What is to be found out, and how.
@@ -106,7 +106,7 @@ def check(text: str, folder: Path, *, name: str | None = None) -> Checked:
 
 def _read(text: str, folder: Path, name: str | None, profile: str | None) -> tuple[Experiment | None, list[Wrong]]:
     try:
-        return experiment.parse(text, folder=folder, name=name, profile=profile), []
+        return experiment_file.parse(text, folder=folder, name=name, profile=profile), []
     except InvalidExperiment as error:
         return None, [Wrong(problem.line, problem.reason) for problem in error.problems]
 

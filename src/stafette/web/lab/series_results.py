@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stafette.errors import InvalidRequest
-from stafette.lab import archive, runs, series
-from stafette.lab.runs import RunView
-from stafette.lab.series import SERIES_FILE, Series, SeriesNotFound
-from stafette.pipeline import usual
+from stafette.lab.series import archive, run_views, series_folder
+from stafette.lab.series.run_views import RunView
+from stafette.lab.series.series_folder import Series, SeriesNotFound
+from stafette.runs.layout import ANALYSIS, LOGS, REPORT_FILE, RUNS, SERIES_FILE
 from stafette.statistics.intervals import interval
 
 if TYPE_CHECKING:
-    from stafette.pipeline.report.sections import Section
+    from stafette.report.sections import Section
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 UNDER_WAY = ("waiting", "running")
@@ -93,7 +93,7 @@ class Row:
 
 def listed(folder: Path) -> list[Row]:
     """All series, the newest first."""
-    return [_row(one) for one in reversed(series.every(folder))]
+    return [_row(one) for one in reversed(series_folder.every(folder))]
 
 
 def _row(one: Series) -> Row:
@@ -119,7 +119,7 @@ def _row(one: Series) -> Row:
 
 
 def _views_now(folder: Path) -> list[RunView]:
-    return runs.views(Series(folder))
+    return run_views.views(Series(folder))
 
 
 @functools.lru_cache(maxsize=512)
@@ -138,7 +138,7 @@ def _mean(views: Sequence[RunView], metric: str) -> float | None:
 
 def analysed(one: Series) -> bool:
     """Whether there is a report."""
-    return (one.folder / usual.FOLDER / usual.REPORT).is_file()
+    return (one.folder / ANALYSIS / REPORT_FILE).is_file()
 
 
 @dataclass(frozen=True)
@@ -154,20 +154,21 @@ class Analysis:
 
 def analysis(one: Series) -> Analysis:
     """The figures of the newest analysis."""
-    place = one.folder / usual.FOLDER
+    place = one.folder / ANALYSIS
     if not analysed(one):
         raise InvalidRequest(f"{one.name} has not been analysed")
-    return _analysis(place, (place / usual.REPORT).stat().st_mtime_ns)
+    return _analysis(place, (place / REPORT_FILE).stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=4)
 def _analysis(place: Path, _changed: int) -> Analysis:
-    from stafette.pipeline import figures, report  # with Plotly, which takes a while
-    from stafette.pipeline.report.sections import drawn_runs, sections
+    from stafette.report import figures, page  # with Plotly, which takes a while
+    from stafette.report.headline import key_figures
+    from stafette.report.sections import drawn_runs, sections
 
-    tables, facts = report.load(place)
+    tables, facts = page.load(place)
     found = figures.run_facts(tables, facts)
-    key, intervals = report.key_figures(found, tables)
+    key, intervals = key_figures(found, tables)
     return Analysis(
         sections(tables, found, facts.get("notes") or ()), [run.title for run in drawn_runs(found)], key, intervals
     )
@@ -187,7 +188,7 @@ def figure(one: Series, section: str, place: int) -> str:
 
 def logs(one: Series, folder: str | None) -> list[str]:
     """The names of a run's logs."""
-    place = one.folder / "runs" / folder / "logs" if folder else None
+    place = one.folder / RUNS / folder / LOGS if folder else None
     return sorted(path.name for path in place.glob("*.log") if path.is_file()) if place and place.is_dir() else []
 
 
@@ -195,4 +196,4 @@ def log_file(one: Series, folder: str | None, name: str) -> Path:
     """One of them."""
     if folder is None or name not in logs(one, folder):
         raise InvalidRequest(f"there is no log {name[:100]} of this run")
-    return one.folder / "runs" / folder / "logs" / name
+    return one.folder / RUNS / folder / LOGS / name

@@ -19,7 +19,7 @@ from tomlkit.items import Item
 
 from stafette.errors import InvalidRequest
 from stafette.lab.behaviours import BUILT_IN
-from stafette.lab.thresholds import METRICS
+from stafette.lab.experiment.thresholds import METRICS
 
 ADD, REMOVE = "+", "-"
 """The last part of a field's path that makes a group or factor, or takes it away."""
