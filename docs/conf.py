@@ -33,7 +33,7 @@ exclude_patterns = [".*", "src", "tests", "bench", "examples", "docs/_*"]
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(annotated_types|asyncio|collections|datetime|pathlib|random|types)\..*"),  # on no page of ours
-    ("py:.*", r"stafette\.lab\.problems\..*"),  # a behaviour meets them as sentences
+    ("py:.*", r"stafette\.lab\.experiment\.file_problems\..*"),  # a behaviour meets them as sentences
 ]
 
 myst_heading_anchors = 6
