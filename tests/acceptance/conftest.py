@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from stafette.broker import bell
-from stafette.broker.node import Node
+from stafette.broker import notifications
+from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.errors import StafetteError
 from stafette.model import Message
@@ -24,7 +24,7 @@ from tests.integration.conftest import broker, brokers, connect, database, datab
 __all__ = ["broker", "brokers", "connect", "database", "databases"]  # fixtures
 
 Connect = Callable[..., Awaitable[Client]]
-Brokers = Callable[..., Awaitable[tuple[Node, str]]]
+Brokers = Callable[..., Awaitable[tuple[Runtime, str]]]
 Result = TypeVar("Result")
 
 PATIENCE_SECONDS = 30.0
@@ -34,9 +34,9 @@ A_DAY = 86_400.0
 
 
 @pytest.fixture(autouse=True)
-def bells_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No story may depend on the slow poll behind the bells: a read that is not woken shall be seen to be missed."""
-    monkeypatch.setattr(bell, "POLL_SECONDS", A_DAY)
+def notifications_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No story may depend on the slow poll behind the notifications: a read that is not woken is seen to be missed."""
+    monkeypatch.setattr(notifications, "POLL_SECONDS", A_DAY)
 
 
 @pytest.fixture

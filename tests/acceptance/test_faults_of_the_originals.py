@@ -31,10 +31,10 @@ import pytest
 
 import stafette.aio
 from stafette import errors
-from stafette.broker import bell
-from stafette.broker.node import Node
+from stafette.broker import notifications
+from stafette.broker.maintenance.heartbeat import Heartbeat
+from stafette.broker.runtime import Runtime
 from stafette.broker.server import BrokerSettings, running
-from stafette.broker.upkeep.heartbeat import Heartbeat
 from stafette.client.aio import Client
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
@@ -54,8 +54,8 @@ from tests.acceptance.conftest import (
 READERS = 16
 IDLE = 64
 UPKEEP = {
-    "renew_broker", "expire_leases", "promote_delayed", "drop_expired", "forget_keys", "publish_figures", "take_stock",
-    "forget_history", "add_history",
+    "renew_broker", "expire_leases", "promote_delayed", "drop_expired", "forget_keys", "publish_figures",
+    "forget_history", "add_history", "count_all_messages",
 }  # fmt: skip
 
 # Each way of popping takes its own way through the database.
@@ -174,9 +174,9 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-async def idle(brokers: Brokers, statements: list[str]) -> AsyncIterator[tuple[Node, list[Client]]]:
+async def idle(brokers: Brokers, statements: list[str]) -> AsyncIterator[tuple[Runtime, list[Client]]]:
     """One broker and its clients, who all wait for a message that does not come."""
-    node, url = await brokers()
+    runtime, url = await brokers()
     async with AsyncExitStack() as stack:
         clients = [
             await stack.enter_async_context(await stafette.aio.connect(url, name=f"idler {number}"))
@@ -184,9 +184,9 @@ async def idle(brokers: Brokers, statements: list[str]) -> AsyncIterator[tuple[N
         ]
         await clients[0].create_queue("silence")
         reads = [asyncio.create_task(client.receive("silence", wait=A_DAY)) for client in clients]
-        await until(lambda: "park" in statements, clients[0])  # other brokers could know now that there are reads here
-        await until(lambda: len(node.parking) == IDLE and not node.engine.outstanding, clients[0])
-        yield node, clients
+        await until(lambda: "announce_interests" in statements, clients[0])  # other brokers could know of reads here
+        await until(lambda: len(runtime.core.waiting) == IDLE and not runtime.core.dispatcher.outstanding, clients[0])
+        yield runtime, clients
     await asyncio.gather(*reads, return_exceptions=True)
 
 
@@ -201,39 +201,41 @@ def not_upkeep(statements: list[str]) -> list[str]:
     return [name for name in statements if name not in UPKEEP]
 
 
-async def test_idle_clients_cost_the_database_nothing(idle: tuple[Node, list[Client]], statements: list[str]) -> None:
-    node, clients = idle
-    batches = node.engine.batches
-    assert statements.count("park") == 1, "other brokers are told once, not for each"
+async def test_idle_clients_cost_the_database_nothing(
+    idle: tuple[Runtime, list[Client]], statements: list[str]
+) -> None:
+    runtime, clients = idle
+    batches = sum(runtime.core.metrics.batch_requests.counts)
+    assert statements.count("announce_interests") == 1, "other brokers are told once, not for each"
     statements.clear()
     await let_time_pass(clients)
-    assert node.engine.batches == batches
-    assert not_upkeep(statements) in ([], ["parked_elsewhere"]), "at most a look that their parking has caused"
-    assert len(node.parking) == IDLE
+    assert sum(runtime.core.metrics.batch_requests.counts) == batches
+    assert not_upkeep(statements) in ([], ["interests_elsewhere"]), "at most a look that their parking has caused"
+    assert len(runtime.core.waiting) == IDLE
 
 
-async def test_the_slow_poll_asks_once_for_all_idle_clients(idle: tuple[Node, list[Client]]) -> None:
-    node, clients = idle
-    batches = node.engine.batches
-    node.parking.wake_all()
-    await node.engine.drained()
-    assert len(node.parking) == IDLE
+async def test_the_slow_poll_asks_once_for_all_idle_clients(idle: tuple[Runtime, list[Client]]) -> None:
+    runtime, clients = idle
+    batches = sum(runtime.core.metrics.batch_requests.counts)
+    runtime.wake_reads()
+    await until(lambda: not runtime.core.dispatcher.outstanding, clients[0])
+    assert len(runtime.core.waiting) == IDLE
     await let_time_pass(clients)
-    assert node.engine.batches == batches + 1
+    assert sum(runtime.core.metrics.batch_requests.counts) == batches + 1
 
 
-async def test_clients_that_died_cost_nothing(idle: tuple[Node, list[Client]], statements: list[str]) -> None:
-    node, [witness, *others] = idle
+async def test_clients_that_died_cost_nothing(idle: tuple[Runtime, list[Client]], statements: list[str]) -> None:
+    runtime, [witness, *others] = idle
     statements.clear()
-    for session in list(node.sessions.values()):
+    for session in list(runtime.core.sessions.values()):
         if session.name != witness.name:
             session.connection.abort()
-    await until(lambda: len(node.connections) == 1 and "release_sessions" in statements, witness)
-    assert (len(node.parking), len(node.sessions)) == (1, 1)
+    await until(lambda: len(runtime.core.connected) == 1 and "release_sessions" in statements, witness)
+    assert (len(runtime.core.waiting), len(runtime.core.sessions)) == (1, 1)
     assert statements.count("release_sessions") < len(others), "those who go together are signed off together"
     statements.clear()
     await let_time_pass([witness])
-    assert set(not_upkeep(statements)) <= {"parked_elsewhere", "release_sessions"}
+    assert set(not_upkeep(statements)) <= {"interests_elsewhere", "release_sessions"}
     assert len(not_upkeep(statements)) < 5
 
 
@@ -241,7 +243,7 @@ async def test_clients_that_died_cost_nothing(idle: tuple[Node, list[Client]], s
 
 
 async def test_overload_is_answered_request_by_request(brokers: Brokers, connect: Connect) -> None:
-    node, url = await brokers(in_flight=40, in_flight_per_client=100)
+    runtime, url = await brokers(in_flight=40, in_flight_per_client=100)
     clients = [await connect(f"client {number}", url) for number in range(8)]
     await clients[0].create_queue("jobs")
     asked = [client.send("jobs", client.name) for _ in range(100) for client in clients]
@@ -249,7 +251,7 @@ async def test_overload_is_answered_request_by_request(brokers: Brokers, connect
     stored = [outcome for outcome in outcomes if isinstance(outcome, list)]
     refused = [outcome for outcome in outcomes if isinstance(outcome, errors.Overloaded)]
     assert len(stored) + len(refused) == len(asked) == 800
-    assert len(refused) == node.refusals["Overloaded"] > 0
+    assert len(refused) == runtime.core.admission.refusals["Overloaded"] > 0
     assert len(stored) >= 40
     assert (await clients[0].queue("jobs")).messages == len(stored), "refused means that nothing has happened"
     # And when it is over, it is over
@@ -323,7 +325,7 @@ async def test_a_read_that_waits_is_not_given_what_is_mine(connect: Connect, ali
 
 
 async def test_it_goes_on_after_a_database_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bell, "POLL_SECONDS", 0.2)  # a bell may be lost with the database
+    monkeypatch.setattr(notifications, "POLL_SECONDS", 0.2)  # a notification may be lost with the database
     postgres = EmbeddedPostgres(tmp_path)
     await asyncio.to_thread(postgres.start)
     try:
@@ -399,18 +401,18 @@ async def test_a_broker_that_is_lost_does_not_keep_its_names(
         await connect("alice", here)
 
     connection = await asyncpg.connect(database)
-    await connection.execute("UPDATE stafette.brokers SET alive_until = now() WHERE id = $1", lost.broker)
+    await connection.execute("UPDATE stafette.brokers SET alive_until = now() WHERE id = $1", lost.broker_id)
     await connection.close()
     again = await connect("alice", here)
     assert (await again.client("alice")).broker is not None
 
     # The lost broker comes back, learns that its client has been taken in elsewhere, and lets it go
     await heartbeat(Heartbeat(), lost)
-    await until(lambda: not lost.sessions, again)
+    await until(lambda: not lost.core.sessions, again)
     with pytest.raises(errors.AlreadyOnline):
         await alice.ping()
     await again.ping()
 
 
-async def no_heartbeat(_self: Heartbeat, _node: Node) -> bool:
+async def no_heartbeat(_self: Heartbeat, _node: Runtime) -> bool:
     return False

@@ -180,8 +180,8 @@ async def test_end_to_end_two_brokers_and_four_clients(brokers: Brokers, connect
                 read.append((client.name, message))
 
     await asyncio.gather(*(live(client) for client in clients))
-    for node, _ in nodes:  # thirty times a send and a receive, of two clients on each broker
-        assert (node.figures.answered[wire.Send], node.figures.answered[wire.Receive]) == (60, 60)
+    for runtime, _ in nodes:  # thirty times a send and a receive, of two clients on each broker
+        assert (runtime.core.metrics.answered[wire.Send], runtime.core.metrics.answered[wire.Receive]) == (60, 60)
     for client in clients:
         while message := await client.receive("q"):
             read.append((client.name, message))

@@ -51,9 +51,9 @@ import stafette.aio
 from stafette import errors
 from stafette.broker.server import BrokerSettings, running
 from stafette.client.aio import Client
-from stafette.database.requests import Ask
+from stafette.database.requests import ReadRequest
 from stafette.database.store import Store
-from stafette.model import Message, Order
+from stafette.model import Message, Order, Selection
 from stafette.protocol import messages as wire
 from tests.acceptance.conftest import Connect, drained, got, raw_answers
 
@@ -258,7 +258,7 @@ async def test_a_blocking_read_does_not_miss_what_comes_while_it_looks(
     looked, sent = asyncio.Event(), asyncio.Event()
     receive = Store.receive
 
-    async def slow(self: Store, asks: Sequence[Ask]) -> list[list[Message] | errors.StafetteError]:
+    async def slow(self: Store, asks: Sequence[ReadRequest]) -> list[list[Message] | errors.StafetteError]:
         answers = await receive(self, asks)
         looked.set()
         await sent.wait()
@@ -326,7 +326,7 @@ async def test_an_unexpected_packet(broker: str, dominic: Client) -> None:
 
 
 async def test_a_packet_before_the_hello(broker: str) -> None:
-    for first in (wire.Echo(1), wire.ListQueues(1), wire.Receive(1, wire.Selection("q"))):
+    for first in (wire.Echo(1), wire.ListQueues(1), wire.Receive(1, Selection("q"))):
         answers = await raw_answers(broker, wire.encode(first), HELLO)
         assert [_what(answer) for answer in answers] == [(1, "NotAuthenticated", "caller")], "and it hangs up"
 

@@ -14,7 +14,7 @@ import pytest
 
 import stafette.aio
 from stafette.broker.limits import Limits
-from stafette.broker.node import Node
+from stafette.broker.runtime import Runtime
 from stafette.broker.server import BrokerSettings, running
 from stafette.client.aio import Client
 from stafette.database import schema
@@ -142,20 +142,20 @@ async def any_database(any_databases: Databases) -> str:
 
 
 @pytest.fixture
-async def brokers(database: str) -> AsyncIterator[Callable[..., Awaitable[tuple[Node, str]]]]:
-    """Starts brokers in this process, each on a free port, over one empty database; returns node and URL."""
+async def brokers(database: str) -> AsyncIterator[Callable[..., Awaitable[tuple[Runtime, str]]]]:
+    """Starts brokers in this process, each on a free port, over one empty database; returns runtime and URL."""
     async with AsyncExitStack() as stack:
 
-        async def start(**limits: int) -> tuple[Node, str]:
+        async def start(**limits: int) -> tuple[Runtime, str]:
             settings = BrokerSettings(database=database, port=0, limits=Limits(**limits))
-            node, port = await stack.enter_async_context(running(settings))
-            return node, f"stafette://127.0.0.1:{port}"
+            runtime, port = await stack.enter_async_context(running(settings))
+            return runtime, f"stafette://127.0.0.1:{port}"
 
         yield start
 
 
 @pytest.fixture
-async def broker(brokers: Callable[..., Awaitable[tuple[Node, str]]]) -> str:
+async def broker(brokers: Callable[..., Awaitable[tuple[Runtime, str]]]) -> str:
     """The URL of one broker."""
     _, url = await brokers()
     return url

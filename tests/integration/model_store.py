@@ -13,9 +13,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, ParamSpec, TypeVar
 
+import msgspec
+
 from stafette import errors
-from stafette.database.requests import Ask, Counts, Held, LeaseAsk, Overview, Send
-from stafette.model import Headers, Message
+from stafette.database.requests import (
+    Counts,
+    ExtendRequest,
+    LeaseRequest,
+    NackRequest,
+    Overview,
+    ReadRequest,
+    SendRequest,
+)
+from stafette.model import Headers, LeaseRef, Message, QueueOptions
 
 DEFAULT_MAX_BODY = 1_048_576
 DEFAULT_MAX_DELIVERIES = 5
@@ -87,7 +97,7 @@ class ModelMessage:
 class ModelKey:
     """The first use of an idempotency key: what was sent, and what came of it."""
 
-    content: Send
+    content: SendRequest
     sent: list[ModelMessage]
     expires_at: float
 
@@ -170,17 +180,8 @@ class ModelStore:
 
     # Queues
 
-    def create_queue(
-        self,
-        client: int,
-        name: str,
-        *,
-        exclude_own: bool = False,
-        exist_ok: bool = False,
-        max_body: int | None = None,
-        max_deliveries: int | None = None,
-        dead_letter: str | None = None,
-    ) -> ModelQueue:
+    def create_queue(self, client: int, name: str, options: QueueOptions, *, exist_ok: bool = False) -> ModelQueue:
+        max_body, max_deliveries, dead_letter = options.max_body, options.max_deliveries, options.dead_letter
         creator = self._may_change(client)
         require(is_name(name) and not name.startswith("@"), errors.InvalidRequest)
         require(max_body is None or 0 <= max_body <= 2**26, errors.InvalidRequest)
@@ -190,7 +191,7 @@ class ModelStore:
         require(exist_ok or name not in self.queues, errors.QueueExists)
         if name not in self.queues:
             self.queues[name] = ModelQueue(
-                name, creator=creator.name, exclude_own=exclude_own, dead_letter=dead_letter,
+                name, creator=creator.name, exclude_own=options.exclude_own, dead_letter=dead_letter,
                 max_body=DEFAULT_MAX_BODY if max_body is None else max_body,
                 max_deliveries=DEFAULT_MAX_DELIVERIES if max_deliveries is None else max_deliveries,
             )  # fmt: skip
@@ -225,13 +226,13 @@ class ModelStore:
 
     # Sending
 
-    def send(self, sends: Sequence[Send]) -> list[list[ModelMessage] | errors.StafetteError]:
+    def send(self, sends: Sequence[SendRequest]) -> list[list[ModelMessage] | errors.StafetteError]:
         return [outcome(self._send, send) for send in sends]
 
-    def _send(self, send: Send) -> list[ModelMessage]:
+    def _send(self, send: SendRequest) -> list[ModelMessage]:
         """In all queues or in none; with a key only once."""
-        require(bool(send.queues) and is_storable(send), errors.InvalidRequest)
-        messages = [self._message(send, queue) for queue in send.queues]
+        require(bool(send.draft.queues) and is_storable(send), errors.InvalidRequest)
+        messages = [self._message(send, queue) for queue in send.draft.queues]
         if send.key is not None:
             first = self.keys.setdefault(
                 (send.sender, send.key), ModelKey(_content(send), messages, self.now + KEY_SECONDS)
@@ -242,41 +243,42 @@ class ModelStore:
         self.messages += messages
         return messages
 
-    def _message(self, send: Send, queue_name: str) -> ModelMessage:
+    def _message(self, send: SendRequest, queue_name: str) -> ModelMessage:
+        draft = send.draft
         sender = self._may_change(send.sender)
         queue = self.queue(queue_name)
-        if send.receiver is not None and self.client_named(send.receiver) is None:
-            require(send.allow_unknown and is_name(send.receiver), errors.ClientNotFound)
-        require(send.receiver is None or queue.owner in (None, send.receiver), errors.PermissionDenied)
-        require(not (queue.exclude_own and send.receiver == sender.name), errors.InvalidRequest)
-        require(len(send.body) <= queue.max_body, errors.MessageTooLarge)
-        require(1 <= send.priority <= 10, errors.InvalidRequest)
-        require(send.delay is None or send.delay >= 0, errors.InvalidRequest)
-        require(send.ttl is None or send.ttl > 0, errors.InvalidRequest)
+        if draft.receiver is not None and self.client_named(draft.receiver) is None:
+            require(draft.allow_unknown and is_name(draft.receiver), errors.ClientNotFound)
+        require(draft.receiver is None or queue.owner in (None, draft.receiver), errors.PermissionDenied)
+        require(not (queue.exclude_own and draft.receiver == sender.name), errors.InvalidRequest)
+        require(len(draft.body) <= queue.max_body, errors.MessageTooLarge)
+        require(1 <= draft.priority <= 10, errors.InvalidRequest)
+        require(draft.delay is None or draft.delay >= 0, errors.InvalidRequest)
+        require(draft.ttl is None or draft.ttl > 0, errors.InvalidRequest)
         require(send.key is None or 1 <= len(send.key) <= MAX_NAME, errors.InvalidRequest)
         return ModelMessage(
             queue=queue_name,
             sender=sender.name,
-            receiver=queue.owner or send.receiver,  # what is in a personal queue is its owner's
-            context=send.context,
-            priority=send.priority,
-            headers=send.headers,
-            body=send.body,
-            expires_at=None if send.ttl is None else self.now + send.ttl,
-            state="delayed" if send.delay else "ready",
-            until=self.now + (send.delay or 0),
+            receiver=queue.owner or draft.receiver,  # what is in a personal queue is its owner's
+            context=draft.context,
+            priority=draft.priority,
+            headers=draft.headers,
+            body=draft.body,
+            expires_at=None if draft.ttl is None else self.now + draft.ttl,
+            state="delayed" if draft.delay else "ready",
+            until=self.now + (draft.delay or 0),
         )
 
     # Reading
 
-    def receive(self, asks: Sequence[Ask]) -> list[list[ModelMessage] | errors.StafetteError]:
+    def receive(self, asks: Sequence[ReadRequest]) -> list[list[ModelMessage] | errors.StafetteError]:
         answers = self._take(asks)
         for answer in answers:
             self._remove(answer if isinstance(answer, list) else ())
         return answers
 
-    def lease(self, asks: Sequence[LeaseAsk]) -> list[list[ModelMessage] | errors.StafetteError]:
-        answers = self._take([lease.ask for lease in asks])
+    def lease(self, asks: Sequence[LeaseRequest]) -> list[list[ModelMessage] | errors.StafetteError]:
+        answers = self._take(asks)
         for lease, answer in zip(asks, answers, strict=True):
             for message in answer if isinstance(answer, list) else ():
                 message.until = self.now + lease.seconds
@@ -284,11 +286,11 @@ class ModelStore:
                 message.token = 0
         return answers
 
-    def peek(self, asks: Sequence[Ask]) -> list[list[ModelMessage] | errors.StafetteError]:
+    def peek(self, asks: Sequence[ReadRequest]) -> list[list[ModelMessage] | errors.StafetteError]:
         """Each ask for itself: nothing is taken, so two may see the same."""
         return [outcome(self._look, ask) for ask in asks]
 
-    def _take(self, asks: Sequence[Ask]) -> list[list[ModelMessage] | errors.StafetteError]:
+    def _take(self, asks: Sequence[ReadRequest]) -> list[list[ModelMessage] | errors.StafetteError]:
         """In a batch the plain asks come first, then the others, each kind in its order: any order is as right, and
         plain asks are fast together. A value that cannot be stored splits its batch up."""
         if len(asks) > 1 and not all(is_storable(ask) for ask in asks):
@@ -301,35 +303,37 @@ class ModelStore:
                 message.state = "leased"
         return [answers[place] for place in range(len(asks))]
 
-    def _is_plain(self, ask: Ask) -> bool:
+    def _is_plain(self, ask: ReadRequest) -> bool:
         """Only messages for anyone, by priority, come into question."""
-        if ask.queue not in self.queues or self.queues[ask.queue].exclude_own:
+        selection = ask.selection
+        if selection.queue not in self.queues or self.queues[selection.queue].exclude_own:
             return False
-        own = [m for m in self._in_queue(ask.queue, "ready") if m.receiver == self.names.get(ask.client)]
-        return ask.sender is None and ask.context is None and ask.order == "priority" and not own
+        own = [m for m in self._in_queue(selection.queue, "ready") if m.receiver == self.names.get(ask.client)]
+        return selection.sender is None and selection.context is None and selection.order == "priority" and not own
 
-    def _look(self, ask: Ask, *, removing: bool = False) -> list[ModelMessage]:
+    def _look(self, ask: ReadRequest, *, removing: bool = False) -> list[ModelMessage]:
+        selection = ask.selection
         require(is_storable(ask), errors.InvalidRequest)
         require(ask.client in self.clients, errors.ClientNotFound)
         reader = self.clients[ask.client]
         require(not removing or reader.mode == "full", errors.PermissionDenied)
-        if ask.queue is not None:
-            require(self.queue(ask.queue).owner in (None, reader.name), errors.PermissionDenied)
-        if ask.sender is not None:
-            self.client(ask.sender)
-        require((ask.queue, ask.sender, ask.context) != (None, None, None), errors.InvalidRequest)
-        require(ask.count >= 1, errors.InvalidRequest)
+        if selection.queue is not None:
+            require(self.queue(selection.queue).owner in (None, reader.name), errors.PermissionDenied)
+        if selection.sender is not None:
+            self.client(selection.sender)
+        require((selection.queue, selection.sender, selection.context) != (None, None, None), errors.InvalidRequest)
+        require(selection.count >= 1, errors.InvalidRequest)
         found = [
             message
             for message in self.messages
             if self._is_visible(message, reader.name)
-            and ask.queue in (None, message.queue)
-            and ask.sender in (None, message.sender)
-            and ask.context in (None, message.context)
+            and selection.queue in (None, message.queue)
+            and selection.sender in (None, message.sender)
+            and selection.context in (None, message.context)
         ]
-        if ask.order == "priority":
+        if selection.order == "priority":
             found.sort(key=lambda message: -message.priority)
-        return found[: ask.count]
+        return found[: selection.count]
 
     def _can_be_read(self, message: ModelMessage) -> bool:
         return message.state == "ready" and (message.expires_at is None or message.expires_at > self.now)
@@ -351,30 +355,30 @@ class ModelStore:
 
     # Leases
 
-    def ack(self, leases: Sequence[Held]) -> list[errors.StafetteError | None]:
+    def ack(self, leases: Sequence[LeaseRef]) -> list[errors.StafetteError | None]:
         return [outcome(self._ack, held) for held in leases]
 
-    def nack(self, leases: Sequence[Held]) -> list[str | errors.StafetteError | None]:
+    def nack(self, leases: Sequence[NackRequest]) -> list[str | errors.StafetteError | None]:
         return [outcome(self._nack, held) for held in leases]
 
-    def extend(self, leases: Sequence[Held]) -> list[errors.StafetteError | None]:
+    def extend(self, leases: Sequence[ExtendRequest]) -> list[errors.StafetteError | None]:
         return [outcome(self._extend, held) for held in leases]
 
-    def _ack(self, held: Held) -> None:
+    def _ack(self, held: LeaseRef) -> None:
         self._remove([self._leased(held)])
 
-    def _nack(self, held: Held) -> str | None:
+    def _nack(self, held: NackRequest) -> str | None:
         message = self._leased(held)
         self._give_back(message, held.delay or 0)
         return message.queue if message.state == "ready" else None
 
-    def _extend(self, held: Held) -> None:
+    def _extend(self, held: ExtendRequest) -> None:
         self._leased(held).until = self.now + held.seconds
 
-    def _leased(self, held: Held) -> ModelMessage:
+    def _leased(self, held: LeaseRef) -> ModelMessage:
         """The message, if the lease is the one that counts and has time left."""
         for message in self.messages:
-            if (message.id, message.token, message.state) == (held.id, held.token, "leased"):
+            if (message.id, message.token, message.state) == (held.message, held.token, "leased"):
                 require(message.until > self.now, errors.LeaseLost)
                 return message
         raise errors.LeaseLost
@@ -410,7 +414,7 @@ class ModelStore:
             message.deliveries = 0
         return len(dead)
 
-    def bury(self, queue: str) -> int:
+    def delete_dead(self, queue: str) -> int:
         self.queue(queue)
         return self._remove(self._in_queue(queue, "dead"))
 
@@ -527,21 +531,20 @@ def is_name(name: str) -> bool:
     return 1 <= len(name) <= MAX_NAME and name.isprintable()
 
 
-def is_storable(request: Send | Ask) -> bool:
+def is_storable(request: SendRequest | ReadRequest) -> bool:
     """Whether PostgreSQL has room for the values, whatever we think of them."""
-    number_fits = request.context is None or -INT64 <= request.context < INT64
-    if isinstance(request, Send):
-        texts = [request.receiver, request.key, *request.queues, *(request.headers or {}).values()]
-        number_fits = number_fits and -INT16 <= request.priority < INT16
+    if isinstance(request, SendRequest):
+        draft = request.draft
+        texts = [draft.receiver, request.key, *draft.queues, *(draft.headers or {}).values()]
+        context, number_fits = draft.context, -INT16 <= draft.priority < INT16
     else:
-        texts = [request.queue, request.sender]
-        number_fits = number_fits and -INT32 <= request.count < INT32
-    return number_fits and not any("\0" in text for text in texts if text is not None)
+        selection = request.selection
+        texts = [selection.queue, selection.sender]
+        context, number_fits = selection.context, -INT32 <= selection.count < INT32
+    context_fits = context is None or -INT64 <= context < INT64
+    return context_fits and number_fits and not any("\0" in text for text in texts if text is not None)
 
 
-def _content(send: Send) -> Send:
+def _content(send: SendRequest) -> SendRequest:
     """What a key stands for: all of the message, but not whether a stranger may receive it."""
-    return Send(
-        send.sender, send.queues, send.body, send.receiver, send.priority, send.context, send.headers, send.delay,
-        send.ttl,
-    )  # fmt: skip
+    return SendRequest(send.sender, msgspec.structs.replace(send.draft, allow_unknown=False))

@@ -10,6 +10,9 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from stafette.broker import control
 
 COMMAND = Path(sys.executable).with_name("stafette")
 PATIENCE_SECONDS = 60.0  # so that a broker that hangs fails a test instead of holding up all others
@@ -116,6 +119,11 @@ class Brokers:
         code, out, err = await stafette("broker", "ctl", command, "--data", str(self.data), *arguments)
         assert code == 0, err
         return out
+
+    async def status(self) -> dict[int, dict[str, Any]]:
+        """What each broker process says of itself, by its id."""
+        answers: list[Any] = await asyncio.to_thread(control.ask_all, self.data, "status")
+        return {answer["pid"]: answer for answer in answers}
 
     async def kill_all(self) -> None:
         for broker in self._started:

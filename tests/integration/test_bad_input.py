@@ -19,9 +19,10 @@ import msgspec
 import pytest
 
 import stafette.aio
-from stafette.broker.connection import Connection
-from stafette.broker.limits import GREETING_FRAME, MEBIBYTE, UNREAD_BYTES
-from stafette.broker.node import WAITS, Node
+from stafette.broker.core.operation import WAITS
+from stafette.broker.limits import HELLO_FRAME, MEBIBYTE, UNREAD_BYTES
+from stafette.broker.native import NativeConnection
+from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.protocol import messages as wire
 from stafette.protocol.frames import HEADER_BYTES, FrameReader, frame
@@ -41,26 +42,31 @@ Answer = TypeVar("Answer", bound=wire.Frame)
 class Peer:
     """A client of raw bytes."""
 
-    def __init__(self, node: Node, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._node = node
+    def __init__(self, runtime: Runtime, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._runtime = runtime
         self._frames = FrameReader(2**30)
         self._read: deque[wire.Answer] = deque()
         self._reader = reader
         self._writer = writer
 
     @property
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[NativeConnection]:
         """The broker's end, if it has come to that."""
         here = self._writer.get_extra_info("sockname")
+        connections = [session.connection for session in self._runtime.core.connected]
         return [
-            one for one in self._node.connections if one.transport and one.transport.get_extra_info("peername") == here
+            connection
+            for connection in connections
+            if isinstance(connection, NativeConnection)
+            and connection.transport
+            and connection.transport.get_extra_info("peername") == here
         ]
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> NativeConnection:
         """The broker's end."""
-        [found] = self.connections
-        return found
+        [connection] = self.connections
+        return connection
 
     def write(self, *pieces: bytes) -> None:
         self._writer.write(b"".join(pieces))
@@ -110,8 +116,8 @@ class Peer:
 class Broker:
     """A broker with one client that behaves."""
 
-    def __init__(self, node: Node, url: str, healthy: Client) -> None:
-        self.node = node
+    def __init__(self, runtime: Runtime, url: str, healthy: Client) -> None:
+        self.runtime = runtime
         self.healthy = healthy
         self._address = urlsplit(url)
         self._peers: list[Peer] = []
@@ -123,7 +129,7 @@ class Broker:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         raw.setblocking(False)
         await asyncio.get_running_loop().sock_connect(raw, (self._address.hostname, self._address.port))
-        peer = Peer(self.node, *await asyncio.open_connection(sock=raw, limit=limit))
+        peer = Peer(self.runtime, *await asyncio.open_connection(sock=raw, limit=limit))
         self._peers.append(peer)
         if seen:
             await self.until(lambda: bool(peer.connections))
@@ -152,14 +158,19 @@ class Broker:
         for peer in self._peers:
             await peer.hang_up()
         await self.healthy.close()
-        node = self.node
+        runtime, core = self.runtime, self.runtime.core
         async with asyncio.timeout(PATIENCE):
-            await node.everybody_gone()
-            while node._tasks:
-                await asyncio.wait(node._tasks)
-            await node.engine.drained()
-        assert (node.sessions, node._owing, node._held, len(node.parking)) == ({}, {}, 0, 0)
-        assert await node.store.broker_sessions(node.broker) == {}
+            await runtime.everybody_gone()
+            while tasks := runtime._tasks | runtime._calls:
+                await asyncio.wait(tasks)
+        assert (core.sessions, core.idle_timeouts._deadlines, core.admission.active, len(core.waiting)) == (
+            {},
+            {},
+            0,
+            0,
+        )
+        assert core.dispatcher.outstanding == 0
+        assert await runtime.store.broker_sessions(runtime.broker_id) == {}
 
 
 @pytest.fixture(autouse=True)
@@ -177,16 +188,16 @@ async def quiet(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]:
 
 @pytest.fixture
 async def broker_of(
-    brokers: Callable[..., Awaitable[tuple[Node, str]]],
+    brokers: Callable[..., Awaitable[tuple[Runtime, str]]],
 ) -> AsyncIterator[Callable[..., Awaitable[Broker]]]:
     """Starts a broker; at the end of the test, see that others are served and that nothing is left."""
     started: list[Broker] = []
 
     async def start(**limits: int) -> Broker:
-        node, url = await brokers(**limits)
+        runtime, url = await brokers(**limits)
         healthy = await stafette.aio.connect(url, name="healthy")
         await healthy.create_queue("healthy", exist_ok=True)
-        started.append(Broker(node, url, healthy))
+        started.append(Broker(runtime, url, healthy))
         return started[-1]
 
     yield start
@@ -202,8 +213,9 @@ async def broker(broker_of: Callable[..., Awaitable[Broker]]) -> Broker:
 
 @pytest.fixture
 def time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever owes something has owed it for too long."""
-    monkeypatch.setattr("stafette.broker.node.GREETING_SECONDS", -1.0)
+    """Whoever has to do something is late with it."""
+    for timeout in ("HELLO", "FRAME", "READ", "HANG_UP"):
+        monkeypatch.setattr(f"stafette.broker.core.idle_timeouts.{timeout}_SECONDS", -1.0)
 
 
 def request(*fields: object) -> bytes:
@@ -241,7 +253,7 @@ async def test_garbage_is_hung_up_on(broker: Broker, garbage: bytes) -> None:
         await broker.serves()
 
 
-@pytest.mark.parametrize("length", [GREETING_FRAME + 1, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("length", [HELLO_FRAME + 1, 2**31, 2**32 - 1])
 async def test_a_huge_length_is_refused_before_the_hello(broker: Broker, length: int) -> None:
     peer = await broker.peer()
     peer.write(length.to_bytes(HEADER_BYTES, "big"))
@@ -261,7 +273,7 @@ async def test_half_a_frame_and_then_nothing(broker: Broker) -> None:
         peer = await broker.peer()
         peer.write(whole[:length])
         await peer.hang_up()
-    await broker.until(lambda: len(broker.node.connections) == 1)
+    await broker.until(lambda: len(broker.runtime.core.connected) == 1)
 
 
 async def test_one_byte_at_a_time_is_slow_but_served(broker: Broker) -> None:
@@ -346,7 +358,7 @@ async def test_a_made_up_session_is_not_resumed(broker: Broker, resume: int) -> 
 
 
 async def test_the_empty_secret_is_none(broker: Broker) -> None:
-    broker.node._require_secrets = True
+    broker.runtime.require_secrets = True
     peer = await broker.peer()
     peer.write(frame(wire.encode(wire.Hello(1, wire.VERSION, "mallory", secret=""))))
     assert codes(await peer.rest()) == [(1, 108)]
@@ -430,23 +442,23 @@ async def test_more_requests_than_the_broker_may_hold_are_refused(
     assert sorted(answer.id for answer in answers) == list(range(2, 202))
 
 
-# Debtors
+# Idle timeouts
 
 
 async def test_who_never_says_hello_is_hung_up_on(broker: Broker, time_is_up: None) -> None:
     silent, half = await broker.peer(), await broker.peer()
     half.write(hello("half")[:9])
     await broker.until(lambda: half.connection._reader.partial)
-    broker.node.drop_debtors()
+    broker.runtime.drop_idle()
     assert await silent.rest() == await half.rest() == []
-    assert broker.node.refusals["too slow"] == 2
+    assert broker.runtime.core.admission.refusals["too slow"] == 2
 
 
 async def test_who_never_finishes_a_frame_is_hung_up_on(broker: Broker, time_is_up: None) -> None:
     peer, patient = await broker.open("mallory"), await broker.open("patient")
     peer.write(request(2, 2, b"whole") + request(2, 3, b"half")[:-1])
     await peer.answer()
-    broker.node.drop_debtors()
+    broker.runtime.drop_idle()
     assert await peer.rest() == []
     assert await patient.ask(2, 2, b"idle, but owes nothing") == wire.Echoed(2, b"idle, but owes nothing")
 
@@ -455,46 +467,46 @@ async def test_time_counts_from_the_last_frame_that_came_to_its_end(broker: Brok
     peer = await broker.open("busy")
     first, second = request(2, 2, b"first"), request(2, 3, b"second")
     peer.write(first[:-1])
-    await broker.until(lambda: peer.connection in broker.node._owing)
-    broker.node._owing[peer.connection] = long_ago = float("-inf")
+    await broker.until(lambda: peer.connection.session in broker.runtime.core.idle_timeouts)
+    broker.runtime.core.idle_timeouts._deadlines[peer.connection.session] = long_ago = float("-inf")
     peer.write(first[-1:] + second[:-1])
     await peer.answer()
-    broker.node.drop_debtors()
+    broker.runtime.drop_idle()
     peer.write(second[-1:])
     assert await peer.answer() == wire.Echoed(3, b"second")
     peer.write(first[:5])
-    await broker.until(lambda: peer.connection in broker.node._owing)
-    broker.node._owing[peer.connection] = long_ago
+    await broker.until(lambda: peer.connection.session in broker.runtime.core.idle_timeouts)
+    broker.runtime.core.idle_timeouts._deadlines[peer.connection.session] = long_ago
     peer.write(first[5:7])  # some more, but not the end
     await broker.until(lambda: len(peer.connection._reader._kept) == 7)
-    broker.node.drop_debtors()
+    broker.runtime.drop_idle()
     assert await peer.rest() == []
 
 
 # Readers
 
 
-async def clogged(broker: Broker, name: str) -> Peer:
+async def paused(broker: Broker, name: str) -> Peer:
     """A client that has asked for much and reads nothing."""
     peer = await broker.peer(limit=1000, buffer=10_000)
     await peer.hello(name)
     for number in range(32):
         peer.write(request(2, 2 + number, bytes(MEBIBYTE)))
-    await broker.until(lambda: peer.connection.clogged)
+    await broker.until(lambda: peer.connection.session.write_paused)
     return peer
 
 
 async def test_who_never_reads_is_held_and_then_hung_up_on(broker: Broker, time_is_up: None) -> None:
-    peer = await clogged(broker, "deaf")
+    peer = await paused(broker, "deaf")
     connection = peer.connection
     for _ in range(20):
         await broker.serves()
         assert connection.unsent <= UNREAD_BYTES + MEBIBYTE + 100
         assert len(connection._reader._kept) <= MEBIBYTE + 100
         assert connection.session.in_flight <= 1
-    broker.node.drop_debtors()
-    await broker.until(lambda: connection not in broker.node.connections)
-    assert broker.node.refusals["slow reader"] == 1
+    broker.runtime.drop_idle()
+    await broker.until(lambda: connection.session not in broker.runtime.core.connected)
+    assert broker.runtime.core.admission.refusals["slow reader"] == 1
 
 
 async def test_what_was_asked_before_is_held_back_too(broker: Broker) -> None:
@@ -504,7 +516,7 @@ async def test_what_was_asked_before_is_held_back_too(broker: Broker) -> None:
     await peer.hello("deaf")
     peer.write(*(request(17, 2 + number, "large") for number in range(50)))
     connection = peer.connection
-    await broker.until(lambda: connection.clogged)
+    await broker.until(lambda: connection.session.write_paused)
     for _ in range(20):
         await broker.serves()
         assert connection.unsent <= UNREAD_BYTES + MEBIBYTE + 1000
@@ -517,29 +529,29 @@ async def test_who_hangs_up_in_the_middle_leaves_nothing_behind(broker: Broker) 
     peer.write(*(request(23, 2 + number) for number in range(200)), request(11, 300, ["healthy"], 1e9))
     await peer.answer()
     await peer.hang_up()
-    await broker.until(lambda: connection not in broker.node.connections)
+    await broker.until(lambda: connection.session not in broker.runtime.core.connected)
 
 
 async def test_who_reads_slowly_keeps_its_connection(broker: Broker, time_is_up: None) -> None:
-    peer = await clogged(broker, "slow")
+    peer = await paused(broker, "slow")
     connection, unsent = peer.connection, peer.connection.unsent
     await peer.read(4 * MEBIBYTE)
     await broker.until(lambda: connection.unsent <= unsent - 2 * MEBIBYTE)
-    broker.node.drop_debtors()
+    broker.runtime.drop_idle()
     await broker.serves()
-    assert connection in broker.node.connections
-    broker.node.drop_debtors()  # and nothing has been read since
-    await broker.until(lambda: connection not in broker.node.connections)
+    assert connection.session in broker.runtime.core.connected
+    broker.runtime.drop_idle()  # and nothing has been read since
+    await broker.until(lambda: connection.session not in broker.runtime.core.connected)
 
 
 async def test_who_catches_up_gets_everything(broker: Broker) -> None:
-    peer = await clogged(broker, "late")
+    peer = await paused(broker, "late")
     for number in range(32):
         answer = await peer.answer()
         assert isinstance(answer, wire.Echoed)
         assert (answer.id, len(answer.payload)) == (2 + number, MEBIBYTE)
     assert await peer.ask(2, 99, b"on") == wire.Echoed(99, b"on")
-    assert peer.connection not in broker.node._owing
+    assert peer.connection.session not in broker.runtime.core.idle_timeouts
 
 
 async def test_an_answer_larger_than_the_bound_reaches_who_reads_it(broker: Broker) -> None:
@@ -560,9 +572,9 @@ async def test_who_is_hung_up_on_and_does_not_read_is_not_waited_for(broker: Bro
     await broker.until(lambda: connection.unsent > 0)
     peer.write(request(None))
     await broker.until(lambda: connection.transport is not None and connection.transport.is_closing())
-    assert not connection.clogged
-    broker.node.drop_debtors()
-    await broker.until(lambda: connection not in broker.node.connections)
+    assert not connection.session.write_paused
+    broker.runtime.drop_idle()
+    await broker.until(lambda: connection.session not in broker.runtime.core.connected)
 
 
 # Mutations
@@ -770,7 +782,7 @@ def _fate(payload: bytes) -> tuple[int, bool, bool]:
         asked = wire.decode_request(payload)
     except wire.Undecodable as error:
         return error.request_id, False, not error.request_id
-    return asked.id, isinstance(asked, WAITS) and (asked.wait or 0.0) > 0, isinstance(asked, wire.Bye)
+    return asked.id, type(asked) in WAITS and (getattr(asked, "wait", None) or 0.0) > 0, isinstance(asked, wire.Bye)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 import stafette.aio
 from stafette import errors
-from stafette.broker.node import Node
+from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 
 Connect = Callable[..., Awaitable[Client]]
@@ -162,21 +162,21 @@ async def test_a_name_with_a_secret_is_deleted_by_itself_alone(connect: Connect)
 
 
 async def test_pipelined_reads_of_several_queues_share_a_batch_and_those_of_one_keep_their_order(
-    brokers: Callable[..., Awaitable[tuple[Node, str]]],
+    brokers: Callable[..., Awaitable[tuple[Runtime, str]]],
 ) -> None:
-    node, url = await brokers()
+    runtime, url = await brokers()
     async with await stafette.aio.connect(url, name="alice") as me, await stafette.aio.connect(url, name="bob") as bob:
         for queue in "abcd":
             await me.create_queue(queue)
             await me.send(queue, f"{queue}1", priority=1)
             await me.send(queue, f"{queue}9", priority=9)
         await bob.send("a", b"from bob", priority=5)
-        before = node.engine.batches
+        before = sum(runtime.core.metrics.batch_requests.counts)
         found = await asyncio.gather(
             me.receive("a", order="arrival"), me.receive("b"), me.receive("c"), me.receive("d"),
             me.receive("b"), me.receive("a", sender="bob"), me.receive("a"), me.receive(context=7),
         )  # fmt: skip
-        made = node.engine.batches - before
+        made = sum(runtime.core.metrics.batch_requests.counts) - before
     assert [message and message.text for message in found] == ["a1", "b9", "c9", "d9", "b1", "from bob", "a9", None]
     # The first five go together; then another way to read a, the next way to read a, and any queue at all: one each.
     assert made == 4

@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 import pytest
@@ -24,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import stafette.aio
 from stafette import errors
 from stafette.broker import control
-from stafette.broker.reports import stacks
+from stafette.broker.diagnostics import stacks
 from stafette.cli import main
 from tests.integration.processes import Brokers, broker_processes
 from tests.integration.processes import stafette as run
@@ -89,12 +88,6 @@ async def brokers_on_duty(database: str) -> int:
         await connection.close()
 
 
-async def status(processes: Brokers) -> dict[int, dict[str, Any]]:
-    """What each broker process says of itself, by its id."""
-    answers: list[Any] = await asyncio.to_thread(control.ask_all, processes.data, "status")
-    return {one["pid"]: one for one in answers}
-
-
 # The process
 
 
@@ -120,7 +113,7 @@ async def test_workers_share_the_load_and_one_that_dies_is_replaced(processes: B
     async with AsyncExitStack() as stack:
         for number in range(40):
             await stack.enter_async_context(await stafette.aio.connect(broker.url, name=f"client {number}"))
-        serving = await status(processes)
+        serving = await processes.status()
         assert serving.keys() == {first, second}
         assert sum(one["clients"] for one in serving.values()) == 40
         assert all(one["clients"] for one in serving.values())
@@ -129,7 +122,7 @@ async def test_workers_share_the_load_and_one_that_dies_is_replaced(processes: B
         os.kill(first, signal.SIGKILL)
         await broker.says(rf"worker \d \(process ({first})\) was killed by SIGKILL; starting it again")
         third = int((await broker.says(r"broker \S+/(\d+) serves", times=3))[2])
-        assert (await status(processes)).keys() == {second, third}
+        assert (await processes.status()).keys() == {second, third}
 
     # And the signal to stop ends all of them
     broker.signal(signal.SIGTERM)
@@ -175,7 +168,7 @@ async def test_an_operator_can_look_at_all_brokers_and_end_them(processes: Broke
         assert (mine["sessions"], mine["pending"]) == (1, 1)
         shown = await processes.ctl("stacks")
         assert shown.count("Thread MainThread") == 2
-        assert "in _ring\n" in shown  # deep down in a task
+        assert "in _notify\n" in shown  # deep down in a task
         socket_file = control.folder_of(processes.data) / f"broker-{broker.pid}.sock"
         assert (socket_file.stat().st_mode & 0o777, socket_file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
@@ -238,7 +231,7 @@ async def test_shutdown_is_answered_before_it_begins(tmp_path: Path) -> None:
 async def test_a_data_folder_too_deep_for_a_socket(database: str, tmp_path: Path) -> None:
     async with broker_processes(database, tmp_path / ("deep" * 30)) as processes:
         broker = await processes.start()
-        assert (await status(processes)).keys() == {broker.pid}
+        assert (await processes.status()).keys() == {broker.pid}
         await processes.ctl("shutdown")
         assert await broker.ended() == 0
     folder = control.folder_of(tmp_path / ("deep" * 30))

@@ -15,14 +15,15 @@ import pytest
 
 import stafette
 from stafette import errors
-from stafette.broker.node import Node
+from stafette.broker.runtime import Runtime
 from stafette.broker.server import BrokerSettings, running
 from stafette.client.aio import Client
-from stafette.client.link import UNSENT_BYTES, Link
+from stafette.client.transport import UNSENT_BYTES, Transport
+from stafette.protocol.client import State
 from tests.integration.proxy import Proxy
 from tests.ports import free_ports
 
-Brokers = Callable[..., Awaitable[tuple[Node, str]]]
+Brokers = Callable[..., Awaitable[tuple[Runtime, str]]]
 Connect = Callable[..., Awaitable[Client]]
 GUARD = 30.0
 """Seconds after which a test that should have ended is not going to."""
@@ -364,18 +365,18 @@ async def test_what_changes_nothing_is_repeated(proxy: Proxy, alice: Client) -> 
 
 
 async def test_a_repeated_read_waits_only_for_the_rest_of_its_time(brokers: Brokers, connect: Connect) -> None:
-    node, url = await brokers()
+    runtime, url = await brokers()
     async with Proxy(url) as proxy:
         alice = await connect("alice", proxy.url)
         peeking = asyncio.create_task(alice.peek("@alice", wait=60))
         await alice.ping()
-        while not _parked(node):
+        while not _parked(runtime):
             await alice.ping()
         proxy.cut()
-        await node.everybody_gone()
-        while not _parked(node):
+        await runtime.everybody_gone()
+        while not _parked(runtime):
             await alice.ping()
-        [wait] = _parked(node)
+        [wait] = _parked(runtime)
         assert 0 < wait < 60
         peeking.cancel()
 
@@ -407,7 +408,7 @@ async def test_a_silent_broker_is_left_for_another(brokers: Brokers, proxy: Prox
     proxy.swallow_answers()
     with pytest.raises(errors.RequestTimeout):
         await alice.ping()
-    assert not there.sessions
+    assert not there.core.sessions
     await alice.ping()
     assert _names(there) == {"alice"}
 
@@ -474,7 +475,7 @@ async def test_a_lost_welcome_does_not_shut_the_client_out(brokers: Brokers, con
     async with Proxy(url_here) as proxy, asyncio.timeout(GUARD):
         proxy.lose_next_answer(broker_knows=False)
         connecting = asyncio.ensure_future(connect("alice", f"{proxy.url},{url_there.removeprefix('stafette://')}"))
-        while "AlreadyOnline" not in there.refusals:
+        while "AlreadyOnline" not in there.core.admission.refusals:
             await asyncio.sleep(0)
         proxy.cut()  # now the first broker learns that its welcome did not arrive
         await (await connecting).ping()
@@ -547,7 +548,7 @@ async def test_reads_that_wait_go_on_waiting_through_another_broker(brokers: Bro
     receiving = asyncio.create_task(alice.receive("jobs", wait=60))
     leasing = asyncio.create_task(_take(alice, "jobs"))
     await alice.ping()
-    while len(here.parking) < 2:
+    while len(here.core.waiting) < 2:
         await alice.ping()
     async with asyncio.timeout(GUARD):
         await here.drain()
@@ -580,7 +581,7 @@ async def test_leaving_a_broker_that_leaves_frees_the_name(brokers: Brokers, con
 
 
 async def test_a_cancelled_read_is_forgotten_by_the_broker(brokers: Brokers, connect: Connect) -> None:
-    node, url = await brokers()
+    runtime, url = await brokers()
     alice = await connect("alice", url)
     await alice.create_queue("jobs")
     reads: list[Callable[[], Awaitable[Any]]] = [
@@ -592,7 +593,7 @@ async def test_a_cancelled_read_is_forgotten_by_the_broker(brokers: Brokers, con
     for read in reads:
         reading = asyncio.ensure_future(read())
         await alice.ping()  # it is parked now, or trying again
-        [session] = node.sessions.values()
+        [session] = runtime.core.sessions.values()
         assert session.in_flight == 1
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -600,7 +601,7 @@ async def test_a_cancelled_read_is_forgotten_by_the_broker(brokers: Brokers, con
         async with asyncio.timeout(GUARD):
             while session.in_flight:
                 await alice.ping()
-        assert len(node.parking) == 0
+        assert len(runtime.core.waiting) == 0
     [message_id] = await alice.send("jobs", b"still there")
     message = await alice.receive("jobs")
     assert message is not None
@@ -645,22 +646,21 @@ async def test_a_broker_that_does_not_read_makes_senders_wait_in_order(proxy: Pr
     size = 100_000
     bodies = [b"%02d" % number + bytes(size) for number in range(80)]
     sending = [asyncio.create_task(alice.send("jobs", body)) for body in bodies]
-    link = _link(alice)
+    transport = _transport(alice)
     async with asyncio.timeout(GUARD):
-        while not link.congested:
+        while not transport.congested:
             await asyncio.sleep(0)
     for _ in range(10):
         await asyncio.sleep(0)
-    assert link._transport is not None
-    assert link._transport.get_write_buffer_size() < UNSENT_BYTES + 2 * size
+    assert transport._writer.get_write_buffer_size() < UNSENT_BYTES + 2 * size
 
-    catch_up = link.resume_writing
+    catch_up = transport.resume_writing
 
     def somebody_comes_at_that_moment() -> None:
         sending.append(asyncio.create_task(alice.send("jobs", b"later")))
         catch_up()
 
-    link.resume_writing = somebody_comes_at_that_moment  # type: ignore[method-assign]
+    transport.resume_writing = somebody_comes_at_that_moment  # type: ignore[method-assign]
     proxy.read_on()
     async with asyncio.timeout(GUARD):
         while len(sending) == len(bodies):
@@ -670,7 +670,7 @@ async def test_a_broker_that_does_not_read_makes_senders_wait_in_order(proxy: Pr
     arrived = await alice.receive_many("jobs", 1000, order="arrival")
     assert [message.body for message in arrived[:80]] == bodies
     assert {message.body for message in arrived[80:]} == {b"later"}
-    assert not link.congested
+    assert not transport.congested
 
 
 async def test_waiting_for_a_broker_that_does_not_read_ends_at_the_deadline(proxy: Proxy, connect: Connect) -> None:
@@ -680,7 +680,7 @@ async def test_waiting_for_a_broker_that_does_not_read_ends_at_the_deadline(prox
     await alice.ping()
     proxy.stop_reading()
     sending = [asyncio.create_task(alice.send("jobs", bytes(1_000_000))) for _ in range(20)]
-    while not _link(alice).congested:
+    while not _transport(alice).congested:
         await asyncio.sleep(0)
     await bob.send("@alice", b"it is there, but does not read")
     assert await reading is not None
@@ -694,7 +694,7 @@ async def test_a_request_that_is_too_large_fails_alone(brokers: Brokers, connect
     _, url = await brokers(frame=10_000)
     alice = await connect("alice", url)
     await alice.create_queue("jobs")
-    link = _link(alice)
+    transport = _transport(alice)
     small, large, after = await asyncio.gather(
         alice.send("jobs", b"small"), alice.send("jobs", bytes(10_000)), alice.send("jobs", b"after"),
         return_exceptions=True,
@@ -702,7 +702,7 @@ async def test_a_request_that_is_too_large_fails_alone(brokers: Brokers, connect
     assert isinstance(small, list)
     assert isinstance(large, errors.MessageTooLarge)
     assert isinstance(after, list)
-    assert _link(alice) is link
+    assert _transport(alice) is transport
 
 
 # The life of a client
@@ -797,27 +797,27 @@ async def test_tls_to_a_broker_without(broker: str, connect: Connect) -> None:
         await connect("alice", broker.replace("stafette://", "stafettes://"), timeout=5)
 
 
-def _link(client: Client) -> Link:
-    link = client._route._link
-    assert link is not None
-    return link
+def _transport(client: Client) -> Transport:
+    transport = client._failover._transport
+    assert transport is not None
+    return transport
 
 
 async def _ended(client: Client) -> None:
     """Wait until the client has noticed that its connection is gone."""
-    link = _link(client)
-    while not link.over:
+    transport = _transport(client)
+    while transport.connection.state is not State.CLOSED:
         await asyncio.sleep(0)
 
 
-def _names(node: Node) -> set[str]:
+def _names(runtime: Runtime) -> set[str]:
     """Who is online through a broker."""
-    return {session.name for session in node.sessions.values()}
+    return {session.name for session in runtime.core.sessions.values()}
 
 
-def _parked(node: Node) -> list[float]:
+def _parked(runtime: Runtime) -> list[float]:
     """For each read that is parked in a broker, the seconds that it asked for."""
-    reads: Any = [pending.request for reads in node.parking._by_queue.values() for pending in reads]
+    reads: Any = [ticket.request for tickets in runtime.core.waiting._parked.values() for ticket in tickets]
     return [read.wait for read in reads]
 
 

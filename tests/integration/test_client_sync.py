@@ -22,10 +22,10 @@ import pytest
 import stafette
 import stafette.aio
 from stafette import errors
-from stafette.broker.node import Node
+from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client as AsyncClient
 
-Brokers = Callable[..., Awaitable[tuple[Node, str]]]
+Brokers = Callable[..., Awaitable[tuple[Runtime, str]]]
 Connect = Callable[..., Awaitable[AsyncClient]]
 GUARD = 30.0
 
@@ -148,7 +148,7 @@ async def run(script: str, url: str) -> asyncio.subprocess.Process:
 
 
 async def test_ctrl_c_ends_a_wait_and_cancels_the_request(brokers: Brokers, connect: Connect) -> None:
-    node, url = await brokers()
+    runtime, url = await brokers()
     process = await run(
         """
     with stafette.connect(url, name="alice") as alice:
@@ -162,12 +162,12 @@ async def test_ctrl_c_ends_a_wait_and_cancels_the_request(brokers: Brokers, conn
         url,
     )
     async with asyncio.timeout(GUARD):
-        while not node.parking:
+        while not runtime.core.waiting:
             await asyncio.sleep(0)
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
         assert await process.stdout.readline() == b"interrupted b'alive'\n"
-        [session] = node.sessions.values()
+        [session] = runtime.core.sessions.values()
         while session.in_flight:  # it may be trying again, and take what comes now
             await asyncio.sleep(0)
         bob = await connect("bob", url)

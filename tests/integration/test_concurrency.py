@@ -18,10 +18,10 @@ from typing import Literal, NamedTuple, TypeVar
 import asyncpg
 import pytest
 
-from stafette.database.requests import Ask, Held, Identity, LeaseAsk, Leased, Send
+from stafette.database.requests import ExtendRequest, Identity, LeaseRequest, NackRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import LeaseLost, StafetteError
-from stafette.model import Message, Order
+from stafette.model import Draft, Leased, LeaseRef, Message, Order, QueueOptions, Selection
 
 pytestmark = pytest.mark.slow
 
@@ -75,10 +75,10 @@ class Reader:
         senders = NAMES if self.style in ("sender", "sender in queue") else (None,)
         return ((queue, sender) for queue in queues for sender in senders)
 
-    def ask(self) -> Ask:
+    def ask(self) -> ReadRequest:
         queue, sender = next(self._turns)
         order: Order = "arrival" if self.style == "arrival" else "priority"
-        return Ask(self.client.id, queue, sender, order=order, count=self.rng.choice(ASK_SIZES))
+        return ReadRequest(self.client.id, Selection(queue, sender, order=order, count=self.rng.choice(ASK_SIZES)))
 
     def in_order(self, message: Message) -> tuple[int, int]:
         return (0, message.id) if self.style == "arrival" else (-message.priority, message.id)
@@ -94,7 +94,7 @@ async def store(database: str) -> AsyncIterator[Store]:
 async def clients(store: Store) -> list[Identity]:
     clients = [await store.register(name) for name in NAMES]
     for queue in QUEUES:
-        await store.create_queue(clients[0].id, queue, exclude_own=queue == OTHERS, max_deliveries=1000)
+        await store.create_queue(clients[0].id, queue, QueueOptions(exclude_own=queue == OTHERS, max_deliveries=1000))
     return clients
 
 
@@ -112,18 +112,20 @@ def make_readers(clients: list[Identity], workers: int) -> list[list[Reader]]:
     return [[Reader(*next(kinds), Random(worker)) for _ in range(READERS_PER_WORKER)] for worker in range(workers)]
 
 
-def make_send(sender: Identity, number: int, rng: Random) -> Send:
+def make_send(sender: Identity, number: int, rng: Random) -> SendRequest:
     queues: tuple[str, ...] = (rng.choice(QUEUES),)
     if queues[0] in (ANYONE, ADDRESSEES) and rng.random() < SEVERAL_QUEUES:
         queues += (BOTH, OTHERS)
     addressed = ADDRESSEES in queues or (ANYONE not in queues and rng.random() < ADDRESSED)
     receivers = [name for name in NAMES if OTHERS not in queues or name != sender.name]
-    return Send(
-        sender=sender.id,
-        queues=queues,
-        body=f"{sender.name} {number}".encode(),
-        receiver=rng.choice(receivers) if addressed else None,
-        priority=rng.randint(1, 10),
+    return SendRequest(
+        sender.id,
+        Draft(
+            queues=queues,
+            body=f"{sender.name} {number}".encode(),
+            receiver=rng.choice(receivers) if addressed else None,
+            priority=rng.randint(1, 10),
+        ),
     )
 
 
@@ -135,8 +137,8 @@ async def send_share(store: Store, sender: Identity, numbers: range, sent: dict[
         size = rng.choice(BATCH_SIZES)
         batch, todo = todo[:size], todo[size:]
         for send, ids in zip(batch, succeeded(await store.send(batch)), strict=True):
-            for queue, message_id in zip(send.queues, ids, strict=True):
-                sent[message_id] = Parcel(queue, sender.name, send.receiver, send.priority, send.body)
+            for queue, message_id in zip(send.draft.queues, ids, strict=True):
+                sent[message_id] = Parcel(queue, sender.name, send.draft.receiver, send.draft.priority, send.draft.body)
 
 
 def shares(workers: int) -> Iterator[range]:
@@ -265,7 +267,7 @@ class LeaseLedger:
 
     delivered: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     acked: dict[int, Message] = field(default_factory=dict)
-    forgotten: list[Held] = field(default_factory=list)
+    forgotten: list[LeaseRef] = field(default_factory=list)
     endings: Counter[str] = field(default_factory=Counter)
 
     def note(self, message: Message) -> None:
@@ -287,7 +289,7 @@ class LeaseWorker:
     async def run(self) -> None:
         empty_handed = 0
         while empty_handed < max(reader.wishes for reader in self.readers):
-            asks = [LeaseAsk(reader.ask(), seconds=3600) for reader in self.readers]
+            asks = [LeaseRequest(ask.client, ask.selection, 3600) for ask in (reader.ask() for reader in self.readers)]
             answers = succeeded(await self.store.lease(asks))
             for reader, batch in zip(self.readers, answers, strict=True):
                 assert_ascending([leased.message for leased in batch], reader.in_order)
@@ -303,15 +305,15 @@ class LeaseWorker:
         chosen: defaultdict[str, list[Leased]] = defaultdict(list)
         for leased, fate in zip(batch, fates, strict=True):
             chosen[fate].append(leased)
-        await self.store.extend([held(leased, seconds=7200) for leased in chosen["extend and ack"]])
+        await self.store.extend([ExtendRequest(*names_of(leased), 7200) for leased in chosen["extend and ack"]])
         await self.ack(chosen["ack"] + chosen["extend and ack"])
-        nacks = [held(leased, delay=self.rng.choice((None, 0.0))) for leased in chosen["nack"]]
-        nacks += [held(leased, delay=3600.0) for leased in chosen["nack later"]]
+        nacks = [NackRequest(*names_of(leased), self.rng.choice((None, 0.0))) for leased in chosen["nack"]]
+        nacks += [NackRequest(*names_of(leased), 3600.0) for leased in chosen["nack later"]]
         self.count("nack", await self.store.nack(nacks))
-        self.ledger.forgotten += [held(leased) for leased in chosen["forget"]]
+        self.ledger.forgotten += [LeaseRef(*names_of(leased)) for leased in chosen["forget"]]
 
     async def ack(self, batch: list[Leased]) -> None:
-        answers = await self.store.ack([held(leased) for leased in batch])
+        answers = await self.store.ack([LeaseRef(*names_of(leased)) for leased in batch])
         self.count("ack", answers)
         for leased, error in zip(batch, answers, strict=True):
             if error is None:
@@ -325,8 +327,9 @@ class LeaseWorker:
             self.ledger.endings[f"{ending} too late" if late else ending] += 1
 
 
-def held(leased: Leased, *, delay: float | None = None, seconds: float = 30.0) -> Held:
-    return Held(leased.message.id, leased.token, delay=delay, seconds=seconds)
+def names_of(leased: Leased) -> tuple[int, int]:
+    """What a LeaseRef consists of."""
+    return leased.message.id, leased.token
 
 
 async def let_time_pass(direct: asyncpg.Connection[asyncpg.Record], one_in: int) -> None:
@@ -347,9 +350,13 @@ async def do_upkeep(store: Store) -> None:
         pass
 
 
-async def assert_all_lost(store: Store, leases: list[Held]) -> None:
-    for end in (store.ack, store.nack, store.extend):
-        assert all(isinstance(error, LeaseLost) for error in await end(leases))
+async def assert_all_lost(store: Store, leases: list[LeaseRef]) -> None:
+    ends: list[list[StafetteError | str | None]] = [
+        [*await store.ack(leases)],
+        [*await store.nack([NackRequest(lease.message, lease.token) for lease in leases])],
+        [*await store.extend([ExtendRequest(lease.message, lease.token, 30) for lease in leases])],
+    ]
+    assert all(isinstance(error, LeaseLost) for answers in ends for error in answers)
 
 
 async def run_out_while(working: asyncio.Event, store: Store, direct: asyncpg.Connection[asyncpg.Record]) -> None:

@@ -10,9 +10,11 @@ import pytest
 from stafette import errors
 from stafette.database.console import Console
 from stafette.database.ledger import Ledger
-from stafette.database.requests import Ask, Held, Identity, LeaseAsk, Leased, Send
+from stafette.database.requests import Identity, LeaseRequest, NackRequest, SendRequest
 from stafette.database.store import Store
 from stafette.database.views import MessageFilter, MessagePage, MessageState, NameCount, Which
+from stafette.model import Draft, Leased, QueueOptions, Selection
+from tests.support.actors import ADMIN
 
 A_CONTEXT = 10**12  # larger than any id
 
@@ -26,12 +28,12 @@ def console(store: Store) -> Console:
 async def alice(store: Store) -> Identity:
     identity = await store.register("alice")
     await store.register("bob", secret="a hash")
-    await store.create_queue(identity.id, "jobs", max_deliveries=1)
-    await store.create_queue(identity.id, "Audit", exclude_own=True, dead_letter="jobs")
+    await store.create_queue(identity.id, "jobs", QueueOptions(max_deliveries=1))
+    await store.create_queue(identity.id, "Audit", QueueOptions(exclude_own=True, dead_letter="jobs"))
     return identity
 
 
-async def send(store: Store, *sends: Send) -> list[int]:
+async def send(store: Store, *sends: SendRequest) -> list[int]:
     ids: list[int] = []
     for answer in await store.send(sends):
         assert isinstance(answer, list), answer
@@ -40,7 +42,7 @@ async def send(store: Store, *sends: Send) -> list[int]:
 
 
 async def lease(store: Store, client: Identity, queue: str = "jobs") -> Leased:
-    [answer] = await store.lease([LeaseAsk(Ask(client.id, queue), 1000)])
+    [answer] = await store.lease([LeaseRequest(client.id, Selection(queue), 1000)])
     assert isinstance(answer, list), answer
     return answer[0]
 
@@ -49,14 +51,16 @@ async def in_every_state(store: Store, alice: Identity) -> dict[MessageState, in
     """One message of each kind in jobs: its id by state."""
     held_id, dead_id, delayed_id, ready_id = await send(
         store,
-        Send(alice.id, ("jobs",), b"held", priority=9),
-        Send(alice.id, ("jobs",), b"dead", priority=8),
-        Send(alice.id, ("jobs",), b"delayed", delay=1000),
-        Send(alice.id, ("jobs",), b"ready", receiver="bob", context=A_CONTEXT, headers={"a": "b"}, ttl=1000),
+        SendRequest(alice.id, Draft(("jobs",), b"held", priority=9)),
+        SendRequest(alice.id, Draft(("jobs",), b"dead", priority=8)),
+        SendRequest(alice.id, Draft(("jobs",), b"delayed", delay=1000)),
+        SendRequest(
+            alice.id, Draft(("jobs",), b"ready", receiver="bob", context=A_CONTEXT, headers={"a": "b"}, ttl=1000)
+        ),
     )
     held, died = await lease(store, alice), await lease(store, alice)
     assert (held.message.id, died.message.id) == (held_id, dead_id)
-    assert await store.nack([Held(died.message.id, died.token)]) == [None]
+    assert await store.nack([NackRequest(died.message.id, died.token)]) == [None]
     return {"ready": ready_id, "delayed": delayed_id, "leased": held_id, "dead": dead_id}
 
 
@@ -80,7 +84,7 @@ async def test_queues_are_listed_with_the_numbers_of_the_last_stock(
     await in_every_state(store, alice)
     before, _ = await console.queues(text="JOB")
     assert [(row.ready, row.delayed, row.leased, row.dead) for row in before] == [(0, 0, 0, 0)]
-    await Ledger(store).take_stock(pause=0, force=True)
+    await Ledger(store).count_all_messages(pause=0, force=True)
     [jobs], following = await console.queues(text="JOB")
     assert (jobs.name, jobs.creator, jobs.owner, jobs.max_deliveries) == ("jobs", "alice", None, 1)
     assert (jobs.ready, jobs.delayed, jobs.leased, jobs.dead) == (1, 1, 1, 1)
@@ -111,14 +115,14 @@ async def test_queues_come_in_the_order_asked_for_page_by_page(
     for name, count in (("one", 1), ("two", 2), ("three", 3), ("void", 0)):
         await store.create_queue(alice.id, name)
         for _ in range(count):
-            await send(store, Send(alice.id, (name,), b""))
+            await send(store, SendRequest(alice.id, Draft((name,), b"")))
     connection = await asyncpg.connect(any_database)
     await connection.execute(
         "UPDATE stafette.ready AS r SET arrived_at = now() - interval '1 hour' FROM stafette.queues AS q"
         " WHERE q.id = r.queue_id AND q.name = 'two'"
     )
     await connection.close()
-    await Ledger(store).take_stock(pause=0, force=True)
+    await Ledger(store).count_all_messages(pause=0, force=True)
     found: list[str] = []
     after: str | None = None
     for _ in range(8):
@@ -132,7 +136,7 @@ async def test_queues_come_in_the_order_asked_for_page_by_page(
 
 async def test_a_queue_is_counted_when_asked_for(console: Console, store: Store, alice: Identity) -> None:
     await in_every_state(store, alice)
-    await send(store, *(Send(alice.id, ("jobs",), b"") for _ in range(2)))
+    await send(store, *(SendRequest(alice.id, Draft(("jobs",), b"")) for _ in range(2)))
     jobs = await console.queue("jobs")
     assert (jobs.ready, jobs.delayed, jobs.leased, jobs.dead, jobs.exact) == (3, 1, 1, 1, True)
     assert jobs.top_senders == [NameCount(name="alice", count=3)]
@@ -148,7 +152,7 @@ async def test_a_long_queue_is_as_long_as_at_the_last_stock(
     unknown = await console.queue("jobs")
     assert (unknown.ready, unknown.exact) == (10_001, False)
     await fill(any_database, "jobs", 4_999)
-    await Ledger(store).take_stock(pause=0, force=True)
+    await Ledger(store).count_all_messages(pause=0, force=True)
     await fill(any_database, "jobs", 5)
     jobs = await console.queue("jobs")
     assert (jobs.ready, jobs.exact) == (15_000, False)
@@ -172,11 +176,16 @@ async def fill(url: str, queue: str, count: int, *, body: str = "'body'::bytea")
     await connection.close()
 
 
-@pytest.mark.parametrize("call", ["queue", "messages", "queue_history", "message", "purge"])
+@pytest.mark.parametrize("call", ["queue", "messages", "queue_history", "message"])
 async def test_a_queue_that_is_not_there_is_said_to_be_so(console: Console, call: str) -> None:
     more: dict[str, object] = {"queue_history": {"since": datetime.now(UTC)}, "message": {"id": 1}}.get(call, {})  # type: ignore[assignment]
     with pytest.raises(errors.QueueNotFound, match="no queue nowhere"):
         await getattr(console, call)("nowhere", **more)
+
+
+async def test_a_queue_that_is_not_there_cannot_be_purged(console: Console) -> None:
+    with pytest.raises(errors.QueueNotFound, match="no queue nowhere"):
+        await console.purge(ADMIN, "nowhere")
 
 
 # Messages
@@ -187,12 +196,12 @@ async def test_pages_hold_every_message_once_in_the_order_of_the_lanes(
     console: Console, store: Store, alice: Identity, limit: int
 ) -> None:
     sends = [
-        Send(alice.id, ("jobs",), b"", priority=1 + n % 3, receiver=(None, "alice", "bob")[n % 7 % 3])
+        SendRequest(alice.id, Draft(("jobs",), b"", priority=1 + n % 3, receiver=(None, "alice", "bob")[n % 7 % 3]))
         for n in range(20)
     ]
-    sent = await send(store, *sends, Send(alice.id, ("Audit",), b"elsewhere"))
+    sent = await send(store, *sends, SendRequest(alice.id, Draft(("Audit",), b"elsewhere")))
     lanes = {None: 0, "alice": 1, "bob": 2}
-    expected = sorted(range(20), key=lambda n: (lanes[sends[n].receiver], -sends[n].priority, n))
+    expected = sorted(range(20), key=lambda n: (lanes[sends[n].draft.receiver], -sends[n].draft.priority, n))
     pages = await all_pages(console, "jobs", limit)
     assert [message for page in pages for message in ids(page)] == [sent[n] for n in expected]
     assert sum(page.looked_at for page in pages) == 20
@@ -224,7 +233,7 @@ def state_body(state: str) -> bytes:
 async def test_the_other_states_have_pages_too(
     console: Console, store: Store, alice: Identity, any_database: str, state: MessageState
 ) -> None:
-    await send(store, *(Send(alice.id, (("jobs", "Audit")[n % 2],), b"%d" % n) for n in range(20)))
+    await send(store, *(SendRequest(alice.id, Draft((("jobs", "Audit")[n % 2],), b"%d" % n)) for n in range(20)))
     more = {"delayed": ", now()", "leased": ", 1, 1, now()", "dead": ", now()"}[state]
     connection = await asyncpg.connect(any_database)
     await connection.execute(f"INSERT INTO stafette.{state} SELECT r.*{more} FROM stafette.ready AS r")
@@ -263,20 +272,21 @@ async def test_filters_apply_before_paging(
 ) -> None:
     where = FILTERS[name]
     clients = {"alice": alice.id, "bob": (await store.register("bob")).id}
-    drafts: list[dict[str, object]] = [
-        {
-            "sender": ("alice", "bob")[n % 3 % 2],
-            "receiver": (None, "alice", "bob")[n % 5 % 3],
-            "context": (None, 1, 3)[n % 7 % 3],
-            "priority": 3 + n % 2,
-            "body": f"Número {n}".encode(),
-        }
+    senders = [("alice", "bob")[n % 3 % 2] for n in range(30)]
+    drafts = [
+        Draft(
+            ("jobs",),
+            f"Número {n}".encode(),
+            receiver=(None, "alice", "bob")[n % 5 % 3],
+            context=(None, 1, 3)[n % 7 % 3],
+            priority=3 + n % 2,
+        )
         for n in range(30)
     ]
     sent = await send(
         store,
-        *(Send(queues=("jobs",), **{**draft, "sender": clients[str(draft["sender"])]}) for draft in drafts),  # type: ignore[arg-type]
-        *(Send(alice.id, ("Audit",), b"7", context=3, priority=4) for _ in range(3)),
+        *(SendRequest(clients[sender], draft) for sender, draft in zip(senders, drafts, strict=True)),
+        *(SendRequest(alice.id, Draft(("Audit",), b"7", context=3, priority=4)) for _ in range(3)),
     )
     connection = await asyncpg.connect(any_database)
     old = set(sent[:10])
@@ -285,15 +295,15 @@ async def test_filters_apply_before_paging(
     )
     await connection.close()
 
-    def fits(number: int, draft: dict[str, object]) -> bool:
+    def fits(number: int, draft: Draft) -> bool:
         return (
-            where.sender in (None, draft["sender"])
-            and where.receiver in (None, draft["receiver"] or "")
-            and where.context in (None, draft["context"])
-            and where.priority in (None, draft["priority"])
+            where.sender in (None, senders[number])
+            and where.receiver in (None, draft.receiver or "")
+            and where.context in (None, draft.context)
+            and where.priority in (None, draft.priority)
             and (where.older_than is None or sent[number] in old)
             and (where.newer_than is None or sent[number] not in old)
-            and (where.text or "") in draft["body"].decode()  # type: ignore[attr-defined]
+            and (where.text or "") in draft.body.decode()
         )
 
     expected = sorted(sent[n] for n, draft in enumerate(drafts) if fits(n, draft))
@@ -334,7 +344,7 @@ async def test_a_search_of_bodies_ends_when_it_has_read_enough(
 async def test_messages_past_their_time_are_not_shown(
     console: Console, store: Store, alice: Identity, any_database: str
 ) -> None:
-    await send(store, Send(alice.id, ("jobs",), b"", ttl=1000))
+    await send(store, SendRequest(alice.id, Draft(("jobs",), b"", ttl=1000)))
     connection = await asyncpg.connect(any_database)
     await connection.execute("UPDATE stafette.ready SET expires_at = now()")
     await connection.close()
@@ -363,7 +373,7 @@ async def test_what_cannot_be_asked_is_refused(console: Console, alice: Identity
 
 async def test_one_message_is_shown_whole_in_whichever_state(console: Console, store: Store, alice: Identity) -> None:
     expected = await in_every_state(store, alice)
-    [long] = await send(store, Send(alice.id, ("jobs",), b"x" * 1000, priority=1))
+    [long] = await send(store, SendRequest(alice.id, Draft(("jobs",), b"x" * 1000, priority=1)))
     for state, message_id in expected.items():
         found = await console.message("jobs", message_id)
         assert found is not None
@@ -417,8 +427,8 @@ async def test_a_client_is_shown_with_its_part_in_what_is_ready(
     expected = await in_every_state(store, alice)
     await send(
         store,
-        *(Send(alice.id, ("Audit",), b"", receiver="bob") for _ in range(3)),
-        Send(alice.id, ("@bob",), b""),
+        *(SendRequest(alice.id, Draft(("Audit",), b"", receiver="bob")) for _ in range(3)),
+        SendRequest(alice.id, Draft(("@bob",), b"")),
     )
     shown, addressed = await console.client("alice"), await console.client("bob")
     assert shown.personal_queue == "@alice"
@@ -440,10 +450,12 @@ async def test_a_clients_messages_have_pages_over_all_queues(
     sent = await send(
         store,
         *(
-            Send(alice.id, (queues[n % 3],), b"", priority=1 + n % 4, receiver=None if n % 3 == 2 else "bob")
+            SendRequest(
+                alice.id, Draft((queues[n % 3],), b"", priority=1 + n % 4, receiver=None if n % 3 == 2 else "bob")
+            )
             for n in range(12)
         ),
-        Send(bob.id, ("jobs",), b"of another, for anyone"),
+        SendRequest(bob.id, Draft(("jobs",), b"of another, for anyone")),
     )
     found: list[int] = []
     after: str | None = None
@@ -486,7 +498,10 @@ async def test_a_search_finds_a_ready_message_among_many_lanes(console: Console,
     sent = await send(
         store,
         *(
-            Send(alice.id, (f"q{n * 7 % 10}",), b"", priority=1 + n * 3 % 10, receiver=(None, "alice", "bob")[n % 3])
+            SendRequest(
+                alice.id,
+                Draft((f"q{n * 7 % 10}",), b"", priority=1 + n * 3 % 10, receiver=(None, "alice", "bob")[n % 3]),
+            )
             for n in range(200)
         ),
     )
@@ -495,9 +510,9 @@ async def test_a_search_finds_a_ready_message_among_many_lanes(console: Console,
 
 
 async def test_a_search_gives_as_many_as_it_may(console: Console, store: Store, alice: Identity) -> None:
-    [last_id] = await send(store, Send(alice.id, ("jobs",), b""))
+    [last_id] = await send(store, SendRequest(alice.id, Draft(("jobs",), b"")))
     number = last_id + 10
-    sent = await send(store, *(Send(alice.id, ("jobs",), b"", context=number) for _ in range(20)))
+    sent = await send(store, *(SendRequest(alice.id, Draft(("jobs",), b"", context=number)) for _ in range(20)))
     assert number in sent
     messages = (await console.search(str(number), limit=3)).messages
     assert len(messages) == 3

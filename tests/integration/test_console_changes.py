@@ -10,8 +10,11 @@ import pytest
 from stafette import errors
 from stafette.database import laboratory
 from stafette.database.console import Console
-from stafette.database.requests import Ask, Held, LeaseAsk, Send
+from stafette.database.requests import LeaseRequest, NackRequest, SendRequest
 from stafette.database.store import Store
+from stafette.database.views import Actor
+from stafette.model import Draft, QueueOptions, Selection
+from tests.support.actors import ADMIN
 
 
 @pytest.fixture
@@ -24,25 +27,26 @@ def console(store: Store) -> Console:
 
 async def test_a_queue_of_an_operator_is_like_any_other(console: Console, store: Store) -> None:
     alice = await store.register("alice")
-    await console.create_queue("graveyard")
-    made = await console.create_queue("jobs", exclude_own=True, max_body=10, max_deliveries=3, dead_letter="graveyard")
+    await console.create_queue(ADMIN, "graveyard")
+    options = QueueOptions(exclude_own=True, max_body=10, max_deliveries=3, dead_letter="graveyard")
+    made = await console.create_queue(ADMIN, "jobs", options)
     assert (made.name, made.creator, made.ready, made.dead_letter) == ("jobs", "operator", 0, "graveyard")
     assert (made.exclude_own, made.max_body, made.max_deliveries) == (True, 10, 3)
     assert [queue.creator for queue in await store.queues() if not queue.owner] == ["operator", "operator"]
     assert (await store.queue("jobs")).creator == "operator"
     assert [(row.name, row.creator) for row in (await console.queues(text="jobs"))[0]] == [("jobs", "operator")]
-    [answer] = await store.send([Send(alice.id, ("jobs",), b"hello")])
+    [answer] = await store.send([SendRequest(alice.id, Draft(("jobs",), b"hello"))])
     assert isinstance(answer, list)
     with pytest.raises(errors.QueueExists):
-        await console.create_queue("jobs")
+        await console.create_queue(ADMIN, "jobs")
     with pytest.raises(errors.InvalidRequest, match="personal"):
-        await console.create_queue("@jobs")
+        await console.create_queue(ADMIN, "@jobs")
     with pytest.raises(errors.QueueNotFound):
-        await console.create_queue("others", dead_letter="nowhere")
+        await console.create_queue(ADMIN, "others", QueueOptions(dead_letter="nowhere"))
 
 
 async def test_nobody_is_not_an_operator_to_those_who_ask_through_a_broker(console: Console, store: Store) -> None:
-    await console.create_queue("jobs")
+    await console.create_queue(ADMIN, "jobs")
     for attempt in (
         store.create_queue(None, "others"),  # type: ignore[arg-type]
         store.delete_queue(None, "jobs"),  # type: ignore[arg-type]
@@ -54,38 +58,40 @@ async def test_nobody_is_not_an_operator_to_those_who_ask_through_a_broker(conso
 
 async def test_an_operator_deletes_queues_but_not_personal_ones(console: Console, store: Store) -> None:
     alice = await store.register("alice")
-    await console.create_queue("jobs")
-    await store.send([Send(alice.id, ("jobs",), b"")])
+    await console.create_queue(ADMIN, "jobs")
+    await store.send([SendRequest(alice.id, Draft(("jobs",), b""))])
     with pytest.raises(errors.QueueNotEmpty):
-        await console.delete_queue("jobs")
-    await console.delete_queue("jobs", force=True)
+        await console.delete_queue(ADMIN, "jobs")
+    await console.delete_queue(ADMIN, "jobs", force=True)
     with pytest.raises(errors.QueueNotFound):
-        await console.delete_queue("jobs")
+        await console.delete_queue(ADMIN, "jobs")
     with pytest.raises(errors.PermissionDenied, match="goes when its client is deleted"):
-        await console.delete_queue("@alice", force=True)
+        await console.delete_queue(ADMIN, "@alice", force=True)
 
 
 async def test_an_operator_empties_any_queue(console: Console, store: Store) -> None:
     alice = await store.register("alice")
-    await store.send([Send(alice.id, ("@alice",), b""), Send(alice.id, ("@alice",), b"", delay=1000)])
-    assert await console.purge("@alice") == 2
-    assert await console.purge("@alice") == 0
+    await store.send(
+        [SendRequest(alice.id, Draft(("@alice",), b"")), SendRequest(alice.id, Draft(("@alice",), b"", delay=1000))]
+    )
+    assert await console.purge(ADMIN, "@alice") == 2
+    assert await console.purge(ADMIN, "@alice") == 0
 
 
 async def test_an_operator_revives_or_buries_the_dead(console: Console, store: Store) -> None:
     alice = await store.register("alice")
-    await console.create_queue("jobs", max_deliveries=1)
+    await console.create_queue(ADMIN, "jobs", QueueOptions(max_deliveries=1))
 
     async def let_one_die() -> None:
-        [answer] = await store.lease([LeaseAsk(Ask(alice.id, "jobs"))])
+        [answer] = await store.lease([LeaseRequest(alice.id, Selection("jobs"))])
         assert isinstance(answer, list)
-        await store.nack([Held(answer[0].message.id, answer[0].token)])
+        await store.nack([NackRequest(answer[0].message.id, answer[0].token)])
 
-    await store.send([Send(alice.id, ("jobs",), b"")])
+    await store.send([SendRequest(alice.id, Draft(("jobs",), b""))])
     await let_one_die()
-    assert await console.redrive("jobs") == 1
+    assert await console.redrive(ADMIN, "jobs") == 1
     await let_one_die()
-    assert (await console.bury("jobs"), await console.redrive("jobs")) == (1, 0)
+    assert (await console.delete_dead(ADMIN, "jobs"), await console.redrive(ADMIN, "jobs")) == (1, 0)
 
 
 async def test_an_operator_deletes_clients_that_are_offline(console: Console, store: Store) -> None:
@@ -93,11 +99,11 @@ async def test_an_operator_deletes_clients_that_are_offline(console: Console, st
     broker = await store.join_broker("here", seconds=1000)
     await store.take_sessions([alice.id], broker)
     with pytest.raises(errors.AlreadyOnline):
-        await console.delete_client("alice")
+        await console.delete_client(ADMIN, "alice")
     await store.leave_broker(broker)
-    await console.delete_client("alice")
+    await console.delete_client(ADMIN, "alice")
     with pytest.raises(errors.ClientNotFound):
-        await console.delete_client("alice")
+        await console.delete_client(ADMIN, "alice")
 
 
 # Orders
@@ -111,15 +117,15 @@ async def test_orders_reach_the_broker_that_they_are_for(console: Console, store
     heard: asyncio.Queue[str] = asyncio.Queue()
     connection = await asyncpg.connect(any_database)
     await connection.add_listener(f"stafette_orders_{here}", lambda *order: heard.put_nowait(order[-1]))
-    assert await console.disconnect("alice")
-    assert not await console.disconnect("bob")
-    await console.drain(here)
+    assert await console.disconnect(ADMIN, "alice")
+    assert not await console.disconnect(ADMIN, "bob")
+    await console.drain(ADMIN, here)
     assert [await heard.get(), await heard.get()] == [f"disconnect {alice.id}", "drain"]
     await connection.close()
     with pytest.raises(errors.ClientNotFound):
-        await console.disconnect("nobody")
+        await console.disconnect(ADMIN, "nobody")
     with pytest.raises(errors.InvalidRequest, match=f"no broker {gone} that is alive"):
-        await console.drain(gone)
+        await console.drain(ADMIN, gone)
 
 
 # Operators
@@ -127,41 +133,83 @@ async def test_orders_reach_the_broker_that_they_are_for(console: Console, store
 
 async def test_a_role_is_claimed_once(console: Console) -> None:
     assert await console.operator_secret("admin") is None
-    claims = await asyncio.gather(*(console.claim_operator("admin", f"hash {n}") for n in range(8)))
+    claims = await asyncio.gather(*(console.claim_operator(ADMIN, "admin", f"hash {n}") for n in range(8)))
     assert sum(claims) == 1
     assert await console.operator_secret("admin") == f"hash {claims.index(True)}"
     assert await console.operator_secret("viewer") is None
-    await console.set_operator_secret("admin", "another")
-    assert not await console.claim_operator("admin", "late")
+    await console.set_operator_secret(ADMIN, "admin", "another")
+    assert not await console.claim_operator(ADMIN, "admin", "late")
     assert await console.operator_secret("admin") == "another"
-    await console.set_operator_secret("admin", None)
-    assert await console.claim_operator("admin", "anew")
+    await console.set_operator_secret(ADMIN, "admin", None)
+    assert await console.claim_operator(ADMIN, "admin", "anew")
 
 
 async def test_there_are_two_roles(console: Console) -> None:
     with pytest.raises(errors.InvalidRequest):
-        await console.claim_operator("owner", "hash")  # type: ignore[arg-type]
+        await console.claim_operator(ADMIN, "owner", "hash")  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidRequest):
-        await console.open_session(b"token", "owner", seconds=10)  # type: ignore[arg-type]
+        await console.open_session(Actor("owner", "::1"), b"token", seconds=10)
 
 
 async def test_a_session_lasts_until_its_time_or_secret_is_over(console: Console, any_database: str) -> None:
-    await console.set_operator_secret("admin", "hash")
+    await console.set_operator_secret(ADMIN, "admin", "hash")
     for number, role in enumerate(("admin", "admin", "viewer", "admin")):
-        await console.open_session(b"%d" % number, role, seconds=1000)  # type: ignore[arg-type]
+        await console.open_session(Actor(role, "::1"), b"%d" % number, seconds=1000)
     assert [await console.session(b"%d" % n) for n in range(5)] == ["admin", "admin", "viewer", "admin", None]
     await console.close_session(b"0")
     connection = await asyncpg.connect(any_database)
     await connection.execute("UPDATE stafette.operator_sessions SET ends_at = now() WHERE token_hash = '1'")
     await connection.close()
     assert [await console.session(b"%d" % n) for n in range(4)] == [None, None, "viewer", "admin"]
-    await console.set_operator_secret("admin", "another")
+    await console.set_operator_secret(ADMIN, "admin", "another")
     assert [await console.session(b"%d" % n) for n in range(4)] == [None, None, "viewer", None]
+
+
+async def test_what_changes_something_writes_its_line_and_what_fails_none(console: Console, store: Store) -> None:
+    alice = await store.register("alice")
+    broker = await store.join_broker("here", seconds=1000)
+    await store.take_sessions([alice.id], broker)
+    await console.create_queue(ADMIN, "jobs")
+    await store.send([SendRequest(alice.id, Draft(("jobs",), b"")) for _ in range(2)])
+    with pytest.raises(errors.QueueNotEmpty):
+        await console.delete_queue(ADMIN, "jobs")
+    with pytest.raises(errors.AlreadyOnline):
+        await console.delete_client(ADMIN, "alice")
+    await console.purge(ADMIN, "jobs")
+    await console.redrive(ADMIN, "jobs")
+    await console.delete_dead(ADMIN, "jobs")
+    await console.delete_queue(ADMIN, "jobs", force=True)
+    await console.set_secret(ADMIN, "alice", "hash")
+    assert await console.disconnect(ADMIN, "alice")
+    await console.drain(ADMIN, broker)
+    await store.leave_broker(broker)
+    assert not await console.disconnect(ADMIN, "alice")
+    await console.delete_client(ADMIN, "alice")
+    assert await console.claim_operator(ADMIN, "viewer", "hash")
+    assert not await console.claim_operator(ADMIN, "viewer", "another")
+    await console.set_operator_secret(ADMIN, "viewer", None)
+    await console.open_session(ADMIN, b"token", seconds=10)
+    lines = await console.audit_lines()
+    assert {(line.role, line.address) for line in lines} == {("admin", "127.0.0.1")}
+    assert [(line.action, line.subject, line.detail) for line in reversed(lines)] == [
+        ("create queue", "jobs", ""),
+        ("purge", "jobs", "2 messages"),
+        ("redrive", "jobs", "0 messages"),
+        ("bury", "jobs", "0 messages"),
+        ("delete queue", "jobs", "with its messages"),
+        ("set secret", "alice", ""),
+        ("disconnect", "alice", ""),
+        ("drain", "here", f"broker {broker}"),
+        ("delete client", "alice", ""),
+        ("set operator secret", "viewer", ""),
+        ("remove operator secret", "viewer", ""),
+        ("log in", "console", ""),
+    ]
 
 
 async def test_what_was_done_is_noted_newest_first(console: Console, any_database: str) -> None:
     for number in range(5):
-        await console.audit("admin", "127.0.0.1", "purge", f"queue {number}", "3 messages")
+        await console.record(ADMIN, "purge", f"queue {number}", "3 messages")
     lines = await console.audit_lines(limit=2)
     assert [line.subject for line in lines] == ["queue 4", "queue 3"]
     more = await console.audit_lines(before=lines[-1].id)
@@ -171,7 +219,7 @@ async def test_what_was_done_is_noted_newest_first(console: Console, any_databas
     connection = await asyncpg.connect(any_database)
     await connection.execute("ALTER TABLE stafette.audit ALTER COLUMN id RESTART WITH 100003")
     await connection.close()
-    await console.audit("viewer", "::1", "login", "")
+    await console.record(Actor("viewer", "::1"), "login", "")
     assert [line.id for line in await console.audit_lines()] == [100_003, 5, 4]
 
 
@@ -181,12 +229,12 @@ async def test_what_was_done_is_noted_newest_first(console: Console, any_databas
 async def test_the_laboratory_keeps_operators_and_does_not_empty_what_they_made(
     console: Console, store: Store, any_database: str
 ) -> None:
-    await console.set_operator_secret("admin", "hash")
-    await console.open_session(b"token", "admin", seconds=1000)
-    await console.create_queue("precious")
+    await console.set_operator_secret(ADMIN, "admin", "hash")
+    await console.open_session(ADMIN, b"token", seconds=1000)
+    await console.create_queue(ADMIN, "precious")
     with pytest.raises(errors.InvalidRequest, match="holds clients and queues that the laboratory did not make"):
         await laboratory.empty(any_database)
-    await console.delete_queue("precious")
+    await console.delete_queue(ADMIN, "precious")
     await laboratory.empty(any_database)
     assert await console.operator_secret("admin") == "hash"
     connection = await asyncpg.connect(any_database)

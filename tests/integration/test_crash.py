@@ -24,9 +24,10 @@ import pytest
 
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
-from stafette.database.requests import Ask, Held, Identity, LeaseAsk, Send
+from stafette.database.requests import Identity, LeaseRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import RequestTimeout, StafetteError, Unavailable
+from stafette.model import Draft, LeaseRef, QueueOptions, Selection
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +62,7 @@ async def store(server: EmbeddedPostgres) -> AsyncIterator[Store]:
 async def client(store: Store) -> Identity:
     client = await store.register("client")
     for queue in (KEPT, COPY, POPPED, LEASED):
-        await store.create_queue(client.id, queue, max_deliveries=1000)
+        await store.create_queue(client.id, queue, QueueOptions(max_deliveries=1000))
     return client
 
 
@@ -146,13 +147,17 @@ class Load:
         bodies = [f"message {next(self._numbers)}".encode() for _ in range(BATCH)]
         queues = (KEPT, COPY, POPPED, LEASED)
         self.ledger.tried.update(bodies)
-        answers = await self.ledger.answer(self.store.send([Send(self.client.id, queues, body) for body in bodies]))
+        answers = await self.ledger.answer(
+            self.store.send([SendRequest(self.client.id, Draft(queues, body)) for body in bodies])
+        )
         if answers is not None:
             assert all(isinstance(ids, list) and len(ids) == len(queues) for ids in answers)
             self.ledger.sent.update(bodies)
 
     async def _pop(self) -> None:
-        answers = await self.ledger.answer(self.store.receive([Ask(self.client.id, POPPED, count=BATCH)]))
+        answers = await self.ledger.answer(
+            self.store.receive([ReadRequest(self.client.id, Selection(POPPED, count=BATCH))])
+        )
         if answers is None:
             self.ledger.unanswered_pops += BATCH
             return
@@ -161,13 +166,15 @@ class Load:
 
     async def _lease(self) -> None:
         answers = await self.ledger.answer(
-            self.store.lease([LeaseAsk(Ask(self.client.id, LEASED, count=BATCH), seconds=3600)])
+            self.store.lease([LeaseRequest(self.client.id, Selection(LEASED, count=BATCH), seconds=3600)])
         )
         if not answers:
             return
         assert isinstance(answers[0], list)
         leases = answers[0]
-        ends = await self.ledger.answer(self.store.ack([Held(leased.message.id, leased.token) for leased in leases]))
+        ends = await self.ledger.answer(
+            self.store.ack([LeaseRef(leased.message.id, leased.token) for leased in leases])
+        )
         if ends is None:
             self.ledger.unanswered_acks.update(leased.message.body for leased in leases)
             return
@@ -179,7 +186,7 @@ async def drain(store: Store, client: Identity, queue: str) -> set[bytes]:
     """All that is left in a queue, each once."""
     bodies: list[bytes] = []
     while True:
-        [answer] = await store.receive([Ask(client.id, queue, count=1000)])
+        [answer] = await store.receive([ReadRequest(client.id, Selection(queue, count=1000))])
         assert isinstance(answer, list), answer
         if not answer:
             assert len(set(bodies)) == len(bodies), f"twice in queue {queue}"
@@ -305,7 +312,7 @@ async def test_a_key_makes_it_safe_to_repeat_a_send_whose_answer_was_lost(
     async def send_share(repeating: Store, name: str) -> None:
         for batch in range(0, (ROUNDS + 1) * ANSWERS_PER_ROUND, BATCH):
             bodies = [f"{name} {number}".encode() for number in range(batch, batch + BATCH)]
-            sends = [Send(client.id, (KEPT, COPY), body, key=body.decode()) for body in bodies]
+            sends = [SendRequest(client.id, Draft((KEPT, COPY), body), key=body.decode()) for body in bodies]
             while (answers := await ledger.answer(repeating.send(sends))) is None:
                 pass
             for body, answer in zip(bodies, answers, strict=True):
@@ -327,7 +334,7 @@ async def test_a_key_makes_it_safe_to_repeat_a_send_whose_answer_was_lost(
 
     # Then each message is in each queue exactly once, under the id that its sender was told
     for place, queue in enumerate((KEPT, COPY)):
-        [found] = await store.receive([Ask(client.id, queue, count=2 * len(ids))])
+        [found] = await store.receive([ReadRequest(client.id, Selection(queue, count=2 * len(ids)))])
         assert isinstance(found, list), found
         assert len(found) == len(ids)
         assert {message.body: message.id for message in found} == {body: of[place] for body, of in ids.items()}

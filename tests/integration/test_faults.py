@@ -21,6 +21,7 @@ from stafette import errors
 from stafette.client.aio import Client
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
+from stafette.model import Draft
 from stafette.protocol import messages as wire
 from stafette.protocol.frames import FrameReader, frame
 from tests.integration.history import QUEUE, History, Load
@@ -145,7 +146,7 @@ class Pipeliner:
     def _write(self, writer: asyncio.StreamWriter) -> None:
         number = len(self.written) + 2
         self.written[number] = f"{number} of {self.name}".encode()
-        writer.write(frame(wire.encode(wire.Send(number, [wire.Draft((QUEUE,), self.written[number])]))))
+        writer.write(frame(wire.encode(wire.Send(number, [Draft((QUEUE,), self.written[number])]))))
 
     def sent(self) -> set[bytes]:
         """The bodies of sends that were answered with ids; every other one was answered, too: nothing has happened."""
@@ -209,7 +210,7 @@ async def test_a_broker_that_slept_through_its_lease_gives_up_the_clients_that_w
     sleeper.signal(signal.SIGCONT)
 
     # Then it gives up that client, and only that one
-    await sleeper.says("client (alice) has been taken in elsewhere")
+    await sleeper.says("client (alice) has a session at another broker")
     await loyal.send("@alice", b"for the new one")
     message = await new.receive("@alice", wait=30)
     assert message is not None

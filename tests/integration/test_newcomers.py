@@ -8,10 +8,10 @@ import asyncpg
 import pytest
 
 from stafette.database import schema
-from stafette.database.requests import Ask, LeaseAsk, Send
+from stafette.database.requests import LeaseRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
-from stafette.model import Message
+from stafette.model import Draft, Message, Selection
 
 HELD_UP = """
     ALTER FUNCTION stafette.take_batch(stafette.ask[]) RENAME TO take_batch_at_last;
@@ -36,26 +36,26 @@ async def test_a_read_knows_who_came_after_it_had_begun(new_database: str, verb:
     async with await Store.open(new_database) as store:
         reader = await store.register("reader")
         await holder.execute("SELECT pg_advisory_lock(1)")
-        reading = asyncio.create_task(read(store, verb, Ask(reader.id, context=7)))
+        reading = asyncio.create_task(read(store, verb, ReadRequest(reader.id, Selection(context=7))))
         waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
         async with asyncio.timeout(30):
             while not await holder.fetchval(waiting):
                 await asyncio.sleep(0)
             newcomer = await store.register("newcomer")
             await store.create_queue(newcomer.id, "new")
-            await store.send([Send(newcomer.id, ("new",), b"hello", context=7)])
+            await store.send([SendRequest(newcomer.id, Draft(("new",), b"hello", context=7))])
             await holder.execute("SELECT pg_advisory_unlock(1)")
             message = await reading
     await holder.close()
     assert (message.sender, message.queue, message.body) == ("newcomer", "new", b"hello")
 
 
-async def read(store: Store, verb: str, ask: Ask) -> Message:
+async def read(store: Store, verb: str, ask: ReadRequest) -> Message:
     """The one message that there is."""
     if verb == "receive":
         [messages] = await store.receive([ask])
         assert not isinstance(messages, StafetteError)
         return messages[0]
-    [leases] = await store.lease([LeaseAsk(ask)])
+    [leases] = await store.lease([LeaseRequest(ask.client, ask.selection)])
     assert not isinstance(leases, StafetteError)
     return leases[0].message

@@ -11,16 +11,17 @@ import asyncpg
 import pytest
 
 import stafette.aio
-from stafette.broker.limits import GREETING_SECONDS
-from stafette.broker.node import Node
-from stafette.broker.orders import obey
-from stafette.broker.session import State
+from stafette.broker.core.session import State
+from stafette.broker.operator_commands import execute
+from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.database.console import Console
 from stafette.database.store import Store
+from stafette.model import Draft, Selection
 from stafette.protocol import messages as wire
 from stafette.protocol.frames import FrameReader, frame
 from tests.integration.processes import broker_processes
+from tests.support.actors import ADMIN
 
 
 class Wire:
@@ -60,7 +61,7 @@ class Wire:
         await self._writer.wait_closed()
 
 
-Brokers = Callable[..., Awaitable[tuple[Node, str]]]
+Brokers = Callable[..., Awaitable[tuple[Runtime, str]]]
 
 
 async def listening(broker: int, store: Store) -> None:
@@ -74,11 +75,11 @@ async def listening(broker: int, store: Store) -> None:
 
 
 async def test_a_client_is_disconnected_with_a_word_of_goodbye(brokers: Brokers) -> None:
-    node, url = await brokers()
-    await listening(node.broker, node.store)
-    console = Console(node.store)
+    runtime, url = await brokers()
+    await listening(runtime.broker_id, runtime.store)
+    console = Console(runtime.store)
     alice, bob = await Wire.connect(url, "alice"), await Wire.connect(url, "bob")
-    assert await console.disconnect("alice")
+    assert await console.disconnect(ADMIN, "alice")
     goodbye = await alice.answer()
     assert isinstance(goodbye, wire.Goodbye)
     assert (goodbye.id, "operator" in goodbye.sentence) == (0, True)
@@ -86,9 +87,9 @@ async def test_a_client_is_disconnected_with_a_word_of_goodbye(brokers: Brokers)
     refused = await alice.answer()
     assert isinstance(refused, wire.Goodbye)
     assert refused.id == 2
-    for connection in node._owing:  # its time to hang up passes
-        node._owing[connection] -= GREETING_SECONDS + 1
-    node.drop_debtors()
+    for session in runtime.core.idle_timeouts._deadlines:  # its time to hang up passes
+        runtime.core.idle_timeouts._deadlines[session] = float("-inf")
+    runtime.drop_idle()
     assert await alice.answer() is None
     bob.send(wire.Echo(2, b"still here"))
     assert await bob.answer() == wire.Echoed(2, b"still here")
@@ -102,58 +103,58 @@ async def test_a_client_is_disconnected_with_a_word_of_goodbye(brokers: Brokers)
 
 
 async def test_a_read_that_waits_is_told_to_ask_elsewhere(brokers: Brokers) -> None:
-    node, url = await brokers()
-    await listening(node.broker, node.store)
-    console = Console(node.store)
-    await console.create_queue("jobs")
+    runtime, url = await brokers()
+    await listening(runtime.broker_id, runtime.store)
+    console = Console(runtime.store)
+    await console.create_queue(ADMIN, "jobs")
     alice = await Wire.connect(url, "alice")
-    alice.send(wire.Receive(2, wire.Selection("jobs"), wait=1000))
+    alice.send(wire.Receive(2, Selection("jobs"), wait=1000))
     async with asyncio.timeout(30):
-        while not len(node.parking):
+        while not len(runtime.core.waiting):
             await asyncio.sleep(0)
-    assert await console.disconnect("alice")
+    assert await console.disconnect(ADMIN, "alice")
     first, second = await alice.answer(), await alice.answer()
     assert isinstance(first, wire.Goodbye)
     assert isinstance(second, wire.Goodbye)
     assert (first.id, second.id) == (0, 2)
-    assert len(node.parking) == 0
+    assert len(runtime.core.waiting) == 0
     await alice.close()
 
 
 async def test_what_was_accepted_is_answered_before_the_end(brokers: Brokers) -> None:
-    node, url = await brokers()
-    console = Console(node.store)
-    await console.create_queue("jobs")
+    runtime, url = await brokers()
+    console = Console(runtime.store)
+    await console.create_queue(ADMIN, "jobs")
     alice = await Wire.connect(url, "alice")
     async with asyncio.timeout(30):
-        alice.send(wire.Send(2, [wire.Draft(("jobs",), b"kept")]))
-        while not node.engine.outstanding:
+        alice.send(wire.Send(2, [Draft(("jobs",), b"kept")]))
+        while not runtime.core.dispatcher.outstanding:
             await asyncio.sleep(0)
-    [client] = node.sessions
-    obey(f"disconnect {client}", node)
+    [client] = runtime.core.sessions
+    execute(f"disconnect {client}", runtime)
     answers = [await alice.answer(), await alice.answer()]
     assert {type(answer) for answer in answers} == {wire.Goodbye, wire.Sent}
-    alice.send(wire.Send(3, [wire.Draft(("jobs",), b"too late")]))
+    alice.send(wire.Send(3, [Draft(("jobs",), b"too late")]))
     refused = await alice.answer()
     assert isinstance(refused, wire.Goodbye)
     assert refused.id == 3
     await alice.close()
-    assert (await node.store.count("jobs")).ready == 1
+    assert (await runtime.store.count("jobs")).ready == 1
 
 
 async def test_a_client_of_ours_comes_back_by_itself(
     brokers: Brokers, connect: Callable[..., Awaitable[Client]]
 ) -> None:
-    node, url = await brokers()
-    await listening(node.broker, node.store)
+    runtime, url = await brokers()
+    await listening(runtime.broker_id, runtime.store)
     alice = await connect("alice", url)
     await alice.create_queue("jobs")
     waiting = asyncio.create_task(alice.receive("jobs", wait=1000))
     async with asyncio.timeout(30):
-        while not len(node.parking):
+        while not len(runtime.core.waiting):
             await asyncio.sleep(0)
-        assert await Console(node.store).disconnect("alice")
-        while node.refusals.get("Goodbye", 0) == 0 and len(node.parking):
+        assert await Console(runtime.store).disconnect(ADMIN, "alice")
+        while runtime.core.admission.refusals.get("Goodbye", 0) == 0 and len(runtime.core.waiting):
             await asyncio.sleep(0)
         await alice.send("jobs", b"after all")
         message = await waiting
@@ -164,38 +165,39 @@ async def test_a_client_of_ours_comes_back_by_itself(
 async def test_what_a_client_of_ours_has_under_way_is_answered_after_it_came_back(
     database: str, brokers: Brokers, connect: Callable[..., Awaitable[Client]]
 ) -> None:
-    node, url = await brokers()
+    runtime, url = await brokers()
     alice = await connect("alice", url)
     await alice.create_queue("jobs")
-    [before] = node.sessions.values()
+    [before] = runtime.core.sessions.values()
     holding = await asyncpg.connect(database)
     async with asyncio.timeout(30):
         async with holding.transaction():
             await holding.execute("LOCK TABLE stafette.ready IN SHARE MODE")
             sending = asyncio.create_task(alice.send("jobs", b"kept"))
-            while not node.engine.outstanding:
+            while not runtime.core.dispatcher.outstanding:
                 await asyncio.sleep(0)
-            obey(f"disconnect {before.client}", node)
-            while node.sessions.get(before.client) in (None, before):
+            execute(f"disconnect {before.client}", runtime)
+            while runtime.core.sessions.get(before.client) in (None, before):
                 await alice.ping()
             assert not sending.done()
         assert len(await sending) == 1
         while before.state is not State.CLOSED:
             await alice.ping()
     await holding.close()
-    assert before.client in node.sessions
-    assert (await node.store.count("jobs")).ready == 1
+    assert before.client in runtime.core.sessions
+    assert (await runtime.store.count("jobs")).ready == 1
 
 
 async def test_orders_that_have_become_pointless_are_ignored(
     brokers: Brokers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node, _ = await brokers()
-    with caplog.at_level(logging.INFO, "stafette.broker.orders"):
+    runtime, _ = await brokers()
+    with caplog.at_level(logging.INFO, "stafette.broker.operator_commands"):
         for order in ("disconnect 4711", "drain", "disconnect", "disconnect x", "dance", ""):
-            obey(order, node)
+            execute(order, runtime)
     assert [record.getMessage() for record in caplog.records] == [
-        f"an order that this broker does not know: {order!r}" for order in ("disconnect", "disconnect x", "dance", "")
+        f"an operator command that this broker does not know: {order!r}"
+        for order in ("disconnect", "disconnect x", "dance", "")
     ]
 
 
@@ -208,7 +210,7 @@ async def test_a_broker_drains_and_ends_when_told_to(database: str, tmp_path: Pa
             await alice.create_queue("jobs")
             await alice.send("jobs", b"")
             await listening(row.id, store)
-            await console.drain(row.id)
+            await console.drain(ADMIN, row.id)
             assert await broker.ended() == 0
         assert await console.brokers() == []
         assert [point.sent for point in await console.history(since=row.started_at, span=300) if point.sent] == [1]

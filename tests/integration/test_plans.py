@@ -13,6 +13,7 @@ import pytest
 
 from stafette.database.connect import prepare_connection
 from stafette.database.store import Store
+from stafette.model import QueueOptions
 from tests.integration.plan_tree import Scan, scans
 
 READS = "SELECT * FROM stafette.{}($1, $2, $3, $4, $5, $6)"
@@ -70,7 +71,7 @@ async def connection(
         await store.register("bob")
         await store.register("carol")
         for name in ("jobs", "others"):
-            await store.create_queue(alice.id, name, exclude_own=name == "others")
+            await store.create_queue(alice.id, name, QueueOptions(exclude_own=name == "others"))
     connection = await asyncpg.connect(database)
     await prepare_connection(connection)
     await connection.execute(FILL, request.param)

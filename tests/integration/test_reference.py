@@ -11,11 +11,11 @@ import asyncpg
 import pytest
 
 from stafette import errors
-from stafette.broker.figures import BATCH_BOUNDS, SECONDS_BOUNDS
-from stafette.broker.metrics import NodeCollector
-from stafette.broker.node import Node
+from stafette.broker.maintenance.history import WriteHistory
+from stafette.broker.metrics import BATCH_BOUNDS, SECONDS_BOUNDS
+from stafette.broker.prometheus import BrokerCollector
+from stafette.broker.runtime import Runtime
 from stafette.broker.server import SERVICES
-from stafette.broker.upkeep.history import WriteHistory
 from stafette.client.aio import Client
 from tests.unit.reference import DOCS, codes, plain, rows, section
 
@@ -33,19 +33,19 @@ SHORT = {"timestamp with time zone": "timestamptz"}
 
 
 async def test_every_metric_is_told_with_its_type_and_labels(
-    brokers: Callable[..., Awaitable[tuple[Node, str]]], connect: Callable[..., Awaitable[Client]]
+    brokers: Callable[..., Awaitable[tuple[Runtime, str]]], connect: Callable[..., Awaitable[Client]]
 ) -> None:
-    node, url = await brokers()
+    runtime, url = await brokers()
     alice = await connect("alice", url=url)
     await alice.create_queue("jobs")
     with suppress(errors.AlreadyOnline):  # so that there is a refusal to see
         await connect("alice", url=url)
     async with asyncio.timeout(30):
-        while not {service for service, _ in node.figures.rounds} >= {"Heartbeat"}:
+        while not {service for service, _ in runtime.core.metrics.rounds} >= {"Heartbeat"}:
             await asyncio.sleep(0)
 
     found = []
-    for metric in NodeCollector(node).collect():
+    for metric in BrokerCollector(runtime).collect():
         labels = dict.fromkeys(label for sample in metric.samples for label in sample.labels if label != "le")
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name
         found.append([f"`{name}`", metric.type, ", ".join(f"`{label}`" for label in labels)])

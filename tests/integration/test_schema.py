@@ -11,36 +11,18 @@ from stafette import errors
 from stafette.database import schema
 from stafette.database.store import Store
 from tests.integration.conftest import Databases
-
-# All that makes a schema: relations with their columns, constraints, indexes, sequences, types and functions.
-CATALOGUE = """
-SELECT 'column' AS kind, c.relname || '.' || a.attname AS name,
-       concat_ws(' ', format_type(a.atttypid, a.atttypmod), a.attnum, a.attnotnull, a.attidentity,
-                 pg_get_expr(d.adbin, d.adrelid), c.relkind, c.reloptions) AS definition
-FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
-LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
-WHERE c.relnamespace = 'stafette'::regnamespace
-UNION ALL SELECT 'constraint', conrelid::regclass || '.' || conname, pg_get_constraintdef(oid)
-FROM pg_constraint WHERE connamespace = 'stafette'::regnamespace
-UNION ALL SELECT 'index', indexname, indexdef FROM pg_indexes WHERE schemaname = 'stafette'
-UNION ALL SELECT 'view', viewname, definition FROM pg_views WHERE schemaname = 'stafette'
-UNION ALL SELECT 'function', oid::regprocedure::text, pg_get_functiondef(oid) || coalesce(proacl::text, '')
-FROM pg_proc WHERE pronamespace = 'stafette'::regnamespace
-ORDER BY 1, 2, 3
-"""
+from tests.support.catalogue import catalogue
 
 
-async def catalogue(url: str) -> list[tuple[str, ...]]:
+async def execute(url: str, *statements: str) -> None:
     connection = await asyncpg.connect(url)
-    rows = [tuple(row) for row in await connection.fetch(CATALOGUE)]
+    for statement in statements:
+        await connection.execute(statement)
     await connection.close()
-    return rows
 
 
 async def set_state(url: str, assignment: str) -> None:
-    connection = await asyncpg.connect(url)
-    await connection.execute(f"UPDATE stafette.schema_state SET {assignment}")
-    await connection.close()
+    await execute(url, f"UPDATE stafette.schema_state SET {assignment}")
 
 
 async def test_a_fresh_schema_equals_all_migrations_applied_one_by_one(databases: Databases, new_database: str) -> None:
@@ -70,6 +52,82 @@ async def test_changed_functions_are_replaced_even_without_a_migration(new_datab
         await Store.open(new_database)
     assert (await schema.migrate(new_database)).functions
     assert await catalogue(new_database) == fresh
+
+
+CHANGED_SIGNATURES = """
+DROP FUNCTION stafette.leave_broker(integer);
+CREATE FUNCTION stafette.leave_broker(which integer) RETURNS integer LANGUAGE sql AS 'SELECT which';
+CREATE FUNCTION stafette.leave_broker(broker text) RETURNS void LANGUAGE sql AS '';
+CREATE FUNCTION stafette.gone(queue stafette.queues) RETURNS stafette.queues LANGUAGE sql AS 'SELECT queue';
+CREATE PROCEDURE stafette.gone() LANGUAGE sql AS '';
+"""
+
+
+async def test_functions_that_no_file_has_are_dropped(any_databases: Databases) -> None:
+    url = await any_databases.make()
+    await schema.migrate(url)
+    await execute(url, CHANGED_SIGNATURES)
+    await set_state(url, "functions = 'of another program'")
+    await schema.migrate(url)
+    assert await catalogue(url) == await catalogue(any_databases.migrated)
+    await any_databases.drop(url)
+
+
+async def test_a_migration_may_change_a_type_that_functions_use(
+    new_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await schema.migrate(new_database)
+    fresh = await catalogue(new_database)
+    step = schema.Migration(
+        schema.newest_version() + 1,
+        "another answer",
+        "CREATE TEMPORARY TABLE sketch AS SELECT pg_get_viewdef('stafette.queue_list') AS sql;"
+        "DROP TYPE stafette.counted_queue; DROP VIEW stafette.queue_list;"
+        "DO $$ BEGIN EXECUTE 'CREATE VIEW stafette.queue_list AS ' || (SELECT sql FROM sketch); END $$;"
+        "CREATE TYPE stafette.counted_queue AS (queue stafette.queue_list, messages bigint)",
+    )
+    steps = [*schema.migrations(), step]
+    monkeypatch.setattr(schema, "migrations", lambda: steps)
+    await schema.migrate(new_database)
+    assert await catalogue(new_database) == fresh
+
+
+OTHER_SEND = "CREATE FUNCTION stafette.send(sender text, queue text) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'"
+
+
+async def test_grants_pass_to_the_function_of_the_same_name(any_databases: Databases) -> None:
+    url = await any_databases.make()
+    await schema.migrate(url)
+    await execute(
+        url,
+        "CREATE ROLE granted",
+        "DROP FUNCTION stafette.send",
+        OTHER_SEND,
+        "REVOKE ALL ON FUNCTION stafette.send FROM PUBLIC",
+        "GRANT EXECUTE ON FUNCTION stafette.send TO granted WITH GRANT OPTION",
+        "GRANT EXECUTE ON FUNCTION stafette.receive TO PUBLIC",
+        "DROP FUNCTION stafette.peek_next",
+        "CREATE FUNCTION stafette.peek_next() RETURNS void LANGUAGE sql AS ''",
+    )
+    await set_state(url, "functions = 'of another program'")
+    await schema.migrate(url)
+    connection = await asyncpg.connect(url)
+    grants = await connection.fetch(
+        "SELECT p.proname, a.grantee::regrole::text, a.is_grantable FROM pg_proc AS p, aclexplode(p.proacl) AS a"
+        " WHERE p.pronamespace = 'stafette'::regnamespace AND a.grantee <> p.proowner ORDER BY p.proname"
+    )
+    await connection.execute("DROP OWNED BY granted; DROP ROLE granted")
+    await connection.close()
+    assert [tuple(row) for row in grants] == [("receive", "-", False), ("send", "granted", True)]
+    await any_databases.drop(url)
+
+
+async def test_what_is_built_on_a_function_that_goes_is_not_dropped_with_it(new_database: str) -> None:
+    await schema.migrate(new_database)
+    await execute(new_database, OTHER_SEND, "CREATE VIEW sends AS SELECT stafette.send('a', 'b')")
+    await set_state(new_database, "functions = 'of another program'")
+    with pytest.raises(errors.InternalError, match=r"view sends depends on function .* drop that, migrate again"):
+        await schema.migrate(new_database)
 
 
 async def test_many_may_migrate_at_once(new_database: str) -> None:

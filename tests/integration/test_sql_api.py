@@ -98,7 +98,7 @@ async def test_faults_are_raised_with_their_sqlstate(
         "DELETE FROM stafette.queues",
         "SELECT stafette.purge(1, 'jobs')",
         "SELECT * FROM stafette.receive_batch(ARRAY[1], ARRAY['jobs'], NULL, NULL, ARRAY[false], ARRAY[1])",
-        "SELECT stafette.set_secret('alice', NULL)",
+        "SELECT stafette.set_secret('admin', '-', 'alice', NULL)",
     ],
 )
 async def test_the_role_may_do_nothing_else(application: asyncpg.Connection[asyncpg.Record], forbidden: str) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any, TypeVar
 
 import asyncpg
@@ -30,12 +31,14 @@ from hypothesis.stateful import (
 
 from stafette.database import schema
 from stafette.database.connect import connect
-from stafette.database.requests import Ask, Held, LeaseAsk, Leased, Send
+from stafette.database.console import Console
+from stafette.database.requests import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import LeaseLost, StafetteError
-from stafette.model import Client, Message, Queue
+from stafette.model import Client, Draft, Leased, LeaseRef, Message, Queue, QueueOptions, Selection
 from tests.integration.conftest import Databases
 from tests.integration.model_store import ModelClient, ModelMessage, ModelQueue, ModelStore, outcome
+from tests.support.actors import ADMIN
 
 # A queue "jobs" for "b ann" and a queue "jobs b" for "ann": what is glued together with blanks would be confused.
 NAMES = ("ann", "bob", "b ann", "reader")
@@ -56,9 +59,22 @@ people = st.sampled_from([0, 0, 0, 1, 1, 1, 2, 2, 3, len(NAMES)])  # places in N
 regulars = st.sampled_from([0, 0, 1, 1, 2])  # those who are registered to begin with
 queue_names = st.sampled_from(["jobs", "jobs", "jobs", "jobs b", "audit", "@ann", "@bob"])
 seconds = st.sampled_from([1000.0, 3000.0, 9000.0])
+NO_KEY = st.none()
 
-good_sends = st.builds(
-    Send,
+
+def sends(sender: Any, key: Any = NO_KEY, **fields: Any) -> Any:
+    return st.builds(SendRequest, sender, st.builds(Draft, **fields), key)
+
+
+def reads(client: Any, **fields: Any) -> Any:
+    return st.builds(ReadRequest, client, st.builds(Selection, **fields))
+
+
+def altered(send: SendRequest, sender: int, key: str | None, **fields: Any) -> SendRequest:
+    return SendRequest(sender, msgspec.structs.replace(send.draft, **fields), key)
+
+
+good_sends = sends(
     sender=regulars,
     queues=mostly(("jobs",), ("jobs b",), ("audit",), ("@bob",), ("jobs", "@ann"), ("jobs", "audit", "jobs")),
     body=mostly(b"body", b"", b"\x00\xff"),
@@ -71,7 +87,7 @@ good_sends = st.builds(
     allow_unknown=mostly(True, False),
 )
 odd_sends = st.builds(
-    msgspec.structs.replace,
+    altered,
     good_sends,
     sender=people,
     queues=mostly(("jobs",), (), ("nowhere",), ("jobs", "")),
@@ -85,8 +101,7 @@ odd_sends = st.builds(
     key=mostly(None, "", "k" * 201, "\0"),
 )
 # Few and much alike, so that keys repeat and conflict.
-keyed_sends = st.builds(
-    Send,
+keyed_sends = sends(
     sender=mostly(0, 1),
     queues=st.sampled_from([("jobs",), ("jobs b",), ("jobs b", "jobs")]),
     body=mostly(b"body", b"more"),
@@ -95,8 +110,7 @@ keyed_sends = st.builds(
     key=st.sampled_from(["key", "other key"]),
     allow_unknown=st.just(True),
 )
-good_asks = st.builds(
-    Ask,
+good_asks = reads(
     client=regulars,
     queue=mostly("jobs", "jobs b", "audit", None),
     sender=mostly(None, "ann", "bob", "b ann"),
@@ -104,9 +118,8 @@ good_asks = st.builds(
     order=mostly("priority", "arrival"),
     count=mostly(1, 2, 3, 50),
 )
-plain_asks = st.builds(Ask, client=regulars, queue=queue_names, count=mostly(1, 2, 3))
-odd_asks = st.builds(
-    Ask,
+plain_asks = reads(client=regulars, queue=queue_names, count=mostly(1, 2, 3))
+odd_asks = reads(
     client=people,
     queue=mostly("jobs", None, "@bob", "nowhere", "\0"),
     sender=mostly(None, "bob", "stranger"),
@@ -118,6 +131,19 @@ sorts_of_sends = st.lists(good_sends, min_size=1, max_size=4) | st.lists(
 )
 supplies = st.lists(good_sends, max_size=3)  # before reading, so that there is something to read
 sorts_of_asks = st.lists(plain_asks | plain_asks | good_asks | good_asks | odd_asks, min_size=1, max_size=4)
+
+
+def endings(
+    end: str, leases: Sequence[LeaseRef], delays: Iterable[float | None], times: Iterable[float]
+) -> Sequence[LeaseRef]:
+    """What to ask the store for, to end these leases like that."""
+    if end == "nack":
+        pairs = zip(leases, chain(delays, repeat(None)), strict=False)
+        return [NackRequest(lease.message, lease.token, delay) for lease, delay in pairs]
+    if end == "extend":
+        pairs_with_time = zip(leases, chain(times, repeat(30.0)), strict=False)
+        return [ExtendRequest(lease.message, lease.token, time) for lease, time in pairs_with_time]
+    return leases
 
 
 @dataclass(frozen=True)
@@ -150,7 +176,7 @@ class World:
 class StoreMachine(RuleBasedStateMachine):
     """Does everything twice, and looks for a difference."""
 
-    leases: Bundle[Held] = Bundle("leases")
+    leases: Bundle[LeaseRef] = Bundle("leases")
     brokers: Bundle[int] = Bundle("brokers")
     sessions: Bundle[tuple[int, int]] = Bundle("sessions")
 
@@ -249,7 +275,7 @@ class StoreMachine(RuleBasedStateMachine):
         batch=st.lists(good_sends, min_size=3, max_size=6),
     )
     def begin(
-        self, mode: str, exclude_own: bool, max_deliveries: int, dead_letter: str | None, batch: list[Send]
+        self, mode: str, exclude_own: bool, max_deliveries: int, dead_letter: str | None, batch: list[SendRequest]
     ) -> None:
         """A few clients, queues and messages, so that there is something to do."""
         for name in ("ann", "bob"):
@@ -268,7 +294,10 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def register(self, name: str, mode: str, secret: str | None, change: bool = False) -> None:
         if change:
-            self.agree(self.real(self.store.set_secret(name, secret)), outcome(self.model.set_secret, name, secret))
+            self.agree(
+                self.real(Console(self.store).set_secret(ADMIN, name, secret)),
+                outcome(self.model.set_secret, name, secret),
+            )
         actual = self.real(self.store.register(name, mode=mode, secret=secret))
         number = 0 if isinstance(actual, StafetteError) else actual.id
         expected = outcome(self.model.register, name, mode, secret, number)
@@ -278,10 +307,10 @@ class StoreMachine(RuleBasedStateMachine):
             assert msgspec.structs.astuple(both[0]) == (both[1].id, name, both[1].mode, both[1].secret)
 
     @rule(name=mostly("b ann", *NAMES, "stranger"), supply=supplies)
-    def delete_client(self, name: str, supply: list[Send]) -> None:
+    def delete_client(self, name: str, supply: list[SendRequest]) -> None:
         """Perhaps with something waiting for it."""
-        self._agree_on_sends([msgspec.structs.replace(send, receiver=name) for send in supply])
-        self.agree(self.real(self.store.delete_client(name)), outcome(self.model.delete_client, name))
+        self._agree_on_sends([altered(send, send.sender, send.key, receiver=name) for send in supply])
+        self.agree(self.real(Console(self.store).delete_client(ADMIN, name)), outcome(self.model.delete_client, name))
 
     # Queues
 
@@ -305,16 +334,16 @@ class StoreMachine(RuleBasedStateMachine):
         dead_letter: str | None,
     ) -> None:
         creator = self.number(client)
-        options: dict[str, Any] = {
-            "exclude_own": exclude_own, "exist_ok": exist_ok, "max_body": max_body, "max_deliveries": max_deliveries,
-            "dead_letter": dead_letter,
-        }  # fmt: skip
-        actual = self.real(self.store.create_queue(creator, name, **options))
-        if both := self.agree(actual, outcome(self.model.create_queue, creator, name, **options)):
+        options = QueueOptions(
+            exclude_own=exclude_own, max_body=max_body, max_deliveries=max_deliveries, dead_letter=dead_letter
+        )
+        actual = self.real(self.store.create_queue(creator, name, options, exist_ok=exist_ok))
+        expected = outcome(self.model.create_queue, creator, name, options, exist_ok=exist_ok)
+        if both := self.agree(actual, expected):
             self.same_queue(*both)
 
     @rule(
-        work=mostly("redrive", "delete", "delete with force", "purge", "bury"),
+        work=mostly("redrive", "delete", "delete with force", "purge", "remove dead"),
         client=people,
         queue=st.sampled_from(["jobs", "jobs", "jobs", *QUEUES, "nowhere"]),
     )
@@ -327,10 +356,10 @@ class StoreMachine(RuleBasedStateMachine):
             self.agree(actual, outcome(model.delete_queue, who, queue, force=force))
         elif work == "purge":
             self.same(self.real(store.purge(who, queue)), outcome(model.purge, who, queue))
-        elif work == "bury":
-            self.same(self.real(store.bury(queue)), outcome(model.bury, queue))
+        elif work == "remove dead":
+            self.same(self.real(Console(store).delete_dead(ADMIN, queue)), outcome(model.delete_dead, queue))
         else:
-            self.same(self.real(store.redrive(queue)), outcome(model.redrive, queue))
+            self.same(self.real(Console(store).redrive(ADMIN, queue)), outcome(model.redrive, queue))
 
     # Looking around
 
@@ -376,22 +405,22 @@ class StoreMachine(RuleBasedStateMachine):
     # Messages
 
     @rule(batch=sorts_of_sends)
-    def send(self, batch: list[Send]) -> None:
+    def send(self, batch: list[SendRequest]) -> None:
         self._agree_on_sends(batch)
 
     @rule(batch=st.lists(keyed_sends, min_size=1, max_size=4))
-    def send_with_keys(self, batch: list[Send]) -> None:
+    def send_with_keys(self, batch: list[SendRequest]) -> None:
         self._agree_on_sends(batch)
 
-    def _agree_on_sends(self, batch: list[Send]) -> None:
+    def _agree_on_sends(self, batch: list[SendRequest]) -> None:
         batch = [msgspec.structs.replace(send, sender=self.number(send.sender)) for send in batch]
         self.agree_each(self.run(self.store.send(batch)), self.model.send(batch), self.same_id)
 
-    def _numbered(self, batch: list[Ask]) -> list[Ask]:
+    def _numbered(self, batch: list[ReadRequest]) -> list[ReadRequest]:
         return [msgspec.structs.replace(ask, client=self.number(ask.client)) for ask in batch]
 
     @rule(supply=supplies, batch=sorts_of_asks, later=mostly(0.0, 1000.0, 3000.0), leave=st.booleans())
-    def receive(self, supply: list[Send], batch: list[Ask], later: float, leave: bool) -> None:
+    def receive(self, supply: list[SendRequest], batch: list[ReadRequest], later: float, leave: bool) -> None:
         self._agree_on_sends(supply)
         self._pass(later)
         batch = self._numbered(batch)
@@ -409,14 +438,19 @@ class StoreMachine(RuleBasedStateMachine):
         later=mostly(0.0, 1000.0, 3000.0),
         end=mostly("nack", "no", "ack", "extend"),
     )
-    def lease(self, supply: list[Send], batch: list[Ask], times: list[float], later: float, end: str) -> Any:
+    def lease(
+        self, supply: list[SendRequest], batch: list[ReadRequest], times: list[float], later: float, end: str
+    ) -> Any:
         """Lease, and after a while perhaps end what was leased, in vain if the while was too long."""
         self._agree_on_sends(supply)
-        wishes = [LeaseAsk(ask, time) for ask, time in zip(self._numbered(batch), times, strict=False)]
+        wishes = [
+            LeaseRequest(ask.client, ask.selection, time)
+            for ask, time in zip(self._numbered(batch), times, strict=False)
+        ]
         actual = self.run(self.store.lease(wishes))
         self.agree_each(actual, self.model.lease(wishes), self.same_lease)
         given = [leased for answer in actual if isinstance(answer, list) for leased in answer]
-        held = [Held(leased.message.id, leased.token) for leased in given]
+        held = [LeaseRef(leased.message.id, leased.token) for leased in given]
         self._pass(later)
         if end != "no":
             self._end(held, end)
@@ -430,19 +464,21 @@ class StoreMachine(RuleBasedStateMachine):
         times=st.lists(seconds, min_size=3, max_size=3),
     )
     def end_leases(
-        self, first: Held, more: list[Held], end: str, delays: list[float | None], times: list[float]
+        self, first: LeaseRef, more: list[LeaseRef], end: str, delays: list[float | None], times: list[float]
     ) -> None:
         """End leases taken at any time, some of them twice."""
-        chosen = zip([first, *more], delays, times, strict=False)
-        self._end([Held(lease.id, lease.token, delay=delay, seconds=time) for lease, delay, time in chosen], end)
+        self._end([first, *more], end, delays, times)
 
-    def _end(self, held: list[Held], end: str) -> None:
+    def _end(
+        self, held: list[LeaseRef], end: str, delays: Iterable[float | None] = (), times: Iterable[float] = ()
+    ) -> None:
         """After an attempt with forged tokens, which changes nothing."""
         forged = [msgspec.structs.replace(lease, token=-lease.token) for lease in held]
         for attempt in ("ack", "nack", "extend"):
-            refused: list[object] = self.run(getattr(self.store, attempt)(forged))
+            refused: list[object] = self.run(getattr(self.store, attempt)(endings(attempt, forged, delays, times)))
             assert all(isinstance(answer, LeaseLost) for answer in refused)
-        actual, expected = self.run(getattr(self.store, end)(held)), getattr(self.model, end)(held)
+        requests = endings(end, held, delays, times)
+        actual, expected = self.run(getattr(self.store, end)(requests)), getattr(self.model, end)(requests)
         for answer, wanted in zip(actual, expected, strict=True):
             assert type(answer) is type(wanted) if isinstance(wanted, StafetteError) else answer == wanted
 

@@ -12,15 +12,17 @@ import asyncpg
 import pytest
 
 from stafette import errors
-from stafette.broker.node import Node
-from stafette.broker.reports import Recent, published
-from stafette.broker.upkeep.history import WriteHistory, until_slot, work_of
-from stafette.broker.upkeep.stock import TakeStock
+from stafette.broker.diagnostics import Recent, published
+from stafette.broker.maintenance.history import WriteHistory, until_slot, work_of
+from stafette.broker.maintenance.message_counts import CountMessages
+from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.database.console import Console
 from stafette.database.ledger import Ledger, Work
-from stafette.database.requests import Ask, Held, Identity, LeaseAsk, Send
+from stafette.database.requests import Identity, LeaseRequest, NackRequest, SendRequest
 from stafette.database.store import Store
+from stafette.model import Draft, QueueOptions, Selection
+from tests.support.actors import ADMIN
 
 DAY = timedelta(days=1)
 
@@ -39,21 +41,24 @@ def ledger(store: Store) -> Ledger:
 async def alice(store: Store) -> Identity:
     identity = await store.register("alice")
     for name in ("jobs", "mail", "void"):
-        await store.create_queue(identity.id, name, max_deliveries=1)
+        await store.create_queue(identity.id, name, QueueOptions(max_deliveries=1))
     return identity
 
 
 async def fill(store: Store, alice: Identity) -> None:
     """Six ready in jobs and one in mail, one each delayed, leased and dead in jobs."""
-    await store.send([Send(alice.id, ("jobs",), b"", priority=10) for _ in range(2)])
-    answers = await store.lease([LeaseAsk(Ask(alice.id, "jobs"), 1000) for _ in range(2)])
+    await store.send([SendRequest(alice.id, Draft(("jobs",), b"", priority=10)) for _ in range(2)])
+    answers = await store.lease([LeaseRequest(alice.id, Selection("jobs"), 1000) for _ in range(2)])
     [_, [died]] = [answer for answer in answers if isinstance(answer, list)]
-    await store.nack([Held(died.message.id, died.token)])
+    await store.nack([NackRequest(died.message.id, died.token)])
     await store.send(
         [
-            *(Send(alice.id, ("jobs",), b"", priority=n, receiver=(None, "alice")[n % 2]) for n in range(1, 7)),
-            Send(alice.id, ("jobs",), b"", delay=1000),
-            Send(alice.id, ("mail",), b""),
+            *(
+                SendRequest(alice.id, Draft(("jobs",), b"", priority=n, receiver=(None, "alice")[n % 2]))
+                for n in range(1, 7)
+            ),
+            SendRequest(alice.id, Draft(("jobs",), b"", delay=1000)),
+            SendRequest(alice.id, Draft(("mail",), b"")),
         ]
     )
 
@@ -73,7 +78,7 @@ async def test_stock_is_of_all_messages_by_queue_and_state(
     console: Console, ledger: Ledger, store: Store, alice: Identity
 ) -> None:
     await fill(store, alice)
-    assert await ledger.take_stock(pause=0)
+    assert await ledger.count_all_messages(pause=0)
     stock = await console.stock()
     assert (stock.ready, stock.delayed, stock.leased, stock.dead) == (7, 1, 1, 1)
     assert (stock.clients, stock.online, stock.brokers, stock.queues) == (1, 0, 0, 4)
@@ -96,7 +101,7 @@ async def test_the_oldest_is_found_behind_any_priority_and_receiver(
         " FROM stafette.ready AS r JOIN stafette.queues AS q ON q.id = r.queue_id WHERE q.name = 'jobs')"
         " RETURNING arrived_at",
     )
-    await ledger.take_stock(pause=0)
+    await ledger.count_all_messages(pause=0)
     assert (await console.stock()).oldest_at == oldest
     assert {row.name: row.oldest_at == oldest for row in (await console.queues())[0] if row.ready} == {
         "jobs": True,
@@ -116,10 +121,10 @@ async def test_stock_follows_what_goes(
     console: Console, ledger: Ledger, store: Store, alice: Identity, any_database: str
 ) -> None:
     await fill(store, alice)
-    await ledger.take_stock(pause=0)
-    await console.purge("jobs")
-    await console.delete_queue("mail", force=True)
-    await ledger.take_stock(pause=0, force=True)
+    await ledger.count_all_messages(pause=0)
+    await console.purge(ADMIN, "jobs")
+    await console.delete_queue(ADMIN, "mail", force=True)
+    await ledger.count_all_messages(pause=0, force=True)
     stock = await console.stock()
     assert (stock.ready, stock.delayed, stock.oldest_at) == (0, 0, None)
     assert [tuple(row) for row in await execute(
@@ -129,11 +134,11 @@ async def test_stock_follows_what_goes(
 
 async def test_only_what_changed_is_written(ledger: Ledger, store: Store, alice: Identity, any_database: str) -> None:
     await fill(store, alice)
-    await ledger.take_stock(pause=0)
+    await ledger.count_all_messages(pause=0)
     versions = "SELECT queue_id, ctid, xmin, xmax FROM stafette.stock_of_queues ORDER BY queue_id"
     before = await execute(any_database, versions)
-    await store.send([Send(alice.id, ("mail",), b"")])
-    await ledger.take_stock(pause=0, force=True)
+    await store.send([SendRequest(alice.id, Draft(("mail",), b""))])
+    await ledger.count_all_messages(pause=0, force=True)
     after = await execute(any_database, versions)
     assert len(before) == len(after) == 2
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False]
@@ -144,18 +149,18 @@ async def test_stock_is_taken_by_one_at_a_time_and_not_too_often(
 ) -> None:
     connection = await asyncpg.connect(any_database)
     async with connection.transaction():
-        assert await connection.fetchval("SELECT stafette.take_stock(0)")
-        assert not await ledger.take_stock(pause=0, force=True)  # somebody is at it
+        assert await connection.fetchval("SELECT stafette.count_all_messages(0)")
+        assert not await ledger.count_all_messages(pause=0, force=True)  # somebody is at it
     await connection.close()
-    assert not await ledger.take_stock(pause=1000)
+    assert not await ledger.count_all_messages(pause=1000)
     await execute(any_database, "UPDATE stafette.stock SET at = now() - interval '1001 seconds'")
-    assert await ledger.take_stock(pause=1000)
+    assert await ledger.count_all_messages(pause=1000)
     await execute(any_database, "UPDATE stafette.stock SET at = now() - interval '1001 seconds', seconds = 60")
-    assert not await ledger.take_stock(pause=1000)  # that would be more than a twentieth of the time
+    assert not await ledger.count_all_messages(pause=1000)  # that would be more than a twentieth of the time
     await execute(any_database, "UPDATE stafette.stock SET at = now() - interval '1201 seconds', seconds = 60")
-    assert await ledger.take_stock(pause=1000)
+    assert await ledger.count_all_messages(pause=1000)
     await execute(any_database, "UPDATE stafette.stock SET at = now() + interval '1 day'")
-    assert await ledger.take_stock(pause=1000)  # a clock has been put back
+    assert await ledger.count_all_messages(pause=1000)  # a clock has been put back
 
 
 # History
@@ -183,9 +188,9 @@ async def test_the_stock_taker_adds_depths_and_the_last_counts(
     await fill(store, alice)
     broker = await store.join_broker("here", seconds=1000)
     await store.take_sessions([alice.id], broker)
-    await ledger.take_stock(pause=0)
-    await store.send([Send(alice.id, ("mail",), b"")])
-    await ledger.take_stock(pause=0, force=True)
+    await ledger.count_all_messages(pause=0)
+    await store.send([SendRequest(alice.id, Draft(("mail",), b""))])
+    await ledger.count_all_messages(pause=0, force=True)
     last = (await console.history(since=datetime.now(UTC) - DAY, span=10))[-1]
     assert (last.ready, last.delayed, last.leased, last.dead, last.online) == (8, 1, 1, 1, 1)
     assert (last.sent, last.requests) == (0, 0)
@@ -225,13 +230,13 @@ async def test_the_longest_queues_have_a_history_of_their_own(
         " SELECT nextval('stafette.message_id'), q.id, 0, 1, 5, 0, now(), '' FROM stafette.queues AS q,"
         " generate_series(1, CASE q.name WHEN 'q77' THEN 1 ELSE 2 END) WHERE q.name LIKE 'q%'",
     )
-    await ledger.take_stock(pause=0)
+    await ledger.count_all_messages(pause=0)
     since = datetime.now(UTC) - timedelta(minutes=5)
     assert [depth.messages for depth in await console.queue_history("q1", since=since)] == [2]
     assert await console.queue_history("q77", since=since) == []
     await execute(any_database, "UPDATE stafette.queue_depths SET at = at - interval '2 minutes'")
-    await ledger.take_stock(pause=0, force=True)
-    await ledger.take_stock(pause=0, force=True)
+    await ledger.count_all_messages(pause=0, force=True)
+    await ledger.count_all_messages(pause=0, force=True)
     depths = await console.queue_history("q1", since=since)
     assert len(depths) in (2, 3)  # three when a minute passed between the last two
     assert depths == sorted(depths, key=lambda depth: depth.at)
@@ -268,10 +273,10 @@ async def test_what_is_past_its_time_is_forgotten_in_steps(console: Console, led
 
 
 async def test_a_broker_writes_down_what_it_did(
-    brokers: Callable[..., Awaitable[tuple[Node, str]]], connect: Callable[..., Awaitable[Client]]
+    brokers: Callable[..., Awaitable[tuple[Runtime, str]]], connect: Callable[..., Awaitable[Client]]
 ) -> None:
-    node, url = await brokers()
-    console = Console(node.store)
+    runtime, url = await brokers()
+    console = Console(runtime.store)
     alice = await connect("alice", url)
     await alice.create_queue("jobs")
     await alice.create_queue("more")
@@ -284,13 +289,13 @@ async def test_a_broker_writes_down_what_it_did(
     with pytest.raises(errors.QueueNotFound):
         await alice.send("nowhere", b"")
     history = WriteHistory()
-    await history.round(node)
-    await history.round(node)  # nothing new, nothing added
+    await history.round(runtime)
+    await history.round(runtime)  # nothing new, nothing added
     points = await console.history(since=datetime.now(UTC) - DAY, span=300)
-    assert sum(point.sent for point in points) == node.figures.sent == 4
-    assert sum(point.received for point in points) == node.figures.handed_out == 2
+    assert sum(point.sent for point in points) == runtime.core.metrics.sent == 4
+    assert sum(point.received for point in points) == runtime.core.metrics.handed_out == 2
     assert sum(point.failed for point in points) == 1
-    assert sum(point.requests for point in points) == work_of(node).requests
+    assert sum(point.requests for point in points) == work_of(runtime).requests
     assert 0 < history.seconds <= 10
 
 
@@ -303,27 +308,30 @@ async def test_rounds_fall_on_the_edge_or_the_middle_of_a_slot() -> None:
 
 
 async def test_a_broker_takes_stock_and_publishes_its_figures(
-    database: str, brokers: Callable[..., Awaitable[tuple[Node, str]]], connect: Callable[..., Awaitable[Client]]
+    database: str, brokers: Callable[..., Awaitable[tuple[Runtime, str]]], connect: Callable[..., Awaitable[Client]]
 ) -> None:
-    node, url = await brokers()
-    console = Console(node.store)
+    runtime, url = await brokers()
+    console = Console(runtime.store)
     alice = await connect("alice", url)
     await alice.create_queue("jobs")
     await alice.send("jobs", b"")
     async with asyncio.timeout(30):
-        while node.figures.rounds["TakeStock", "ok"] == 0 or node.figures.rounds["Heartbeat", "ok"] == 0:
+        while (
+            runtime.core.metrics.rounds["CountMessages", "ok"] == 0
+            or runtime.core.metrics.rounds["Heartbeat", "ok"] == 0
+        ):
             await alice.ping()
     await execute(database, "UPDATE stafette.stock SET at = at - interval '1 hour'")
-    service = TakeStock()
-    await service.round(node)
+    service = CountMessages()
+    await service.round(runtime)
     assert (await console.stock()).ready == 1
     assert 0 < service.seconds <= 10
     recent = Recent()
-    figures = published(node, recent)
+    figures = published(runtime, recent)
     assert (figures["url"], figures["sent"], figures["clients"]) == (url, 1, 1)
     assert figures["mean_batch"] is not None
-    assert published(node, recent)["mean_batch"] is None  # none since
-    own = [row for row in await console.brokers() if row.id == node.broker]
+    assert published(runtime, recent)["mean_batch"] is None  # none since
+    own = [row for row in await console.brokers() if row.id == runtime.broker_id]
     assert own[0].figures is not None
     assert set(own[0].figures) == set(figures)
-    assert own[0].figures["broker"] == own[0].name == node.name
+    assert own[0].figures["broker"] == own[0].name == runtime.name

@@ -8,8 +8,11 @@ import asyncpg
 import pytest
 
 from stafette import errors
-from stafette.database.requests import Ask, Overview, Send
+from stafette.database.console import Console
+from stafette.database.requests import Overview, ReadRequest, SendRequest
 from stafette.database.store import Store
+from stafette.model import Draft, QueueOptions, Selection
+from tests.support.actors import ADMIN
 
 
 async def lapse(url: str) -> None:
@@ -93,23 +96,23 @@ async def test_deleting_a_client_takes_its_own_and_leaves_what_it_sent(store: St
     await store.create_queue(bob.id, "jobs")
     await store.send(
         [
-            Send(alice.id, ("jobs",), b"from alice"),
-            Send(bob.id, ("jobs", "@alice"), b"for alice", receiver="alice"),
+            SendRequest(alice.id, Draft(("jobs",), b"from alice")),
+            SendRequest(bob.id, Draft(("jobs", "@alice"), b"for alice", receiver="alice")),
         ]
     )
     broker = await store.join_broker("here", seconds=1000)
     [token] = await store.take_sessions([alice.id], broker)
     with pytest.raises(errors.AlreadyOnline):
-        await store.delete_client("alice")
+        await Console(store).delete_client(ADMIN, "alice")
     assert token is not None
     await store.release_sessions([(alice.id, token)])
 
-    await store.delete_client("alice")
-    for missing in (store.client, store.personal_queue, store.delete_client):
+    await Console(store).delete_client(ADMIN, "alice")
+    for missing in (store.client("alice"), store.personal_queue("alice"), store.delete_client("alice", by=bob.id)):
         with pytest.raises(errors.ClientNotFound):
-            await missing("alice")
-    assert isinstance((await store.send([Send(alice.id, ("jobs",), b"")]))[0], errors.ClientNotFound)
-    [[message]] = await store.receive([Ask(bob.id, "jobs", count=9)])  # type: ignore[misc]
+            await missing
+    assert isinstance((await store.send([SendRequest(alice.id, Draft(("jobs",), b""))]))[0], errors.ClientNotFound)
+    [[message]] = await store.receive([ReadRequest(bob.id, Selection("jobs", count=9))])  # type: ignore[misc]
     assert (message.sender, message.body) == ("alice", b"from alice")
     again = await store.register("alice")
     assert again.secret is None
@@ -118,9 +121,8 @@ async def test_deleting_a_client_takes_its_own_and_leaves_what_it_sent(store: St
 
 async def test_queues_are_made_found_and_listed(store: Store) -> None:
     alice = await store.register("alice")
-    made = await store.create_queue(
-        alice.id, "jobs", exclude_own=True, max_body=10, max_deliveries=3, dead_letter="@alice"
-    )
+    options = QueueOptions(exclude_own=True, max_body=10, max_deliveries=3, dead_letter="@alice")
+    made = await store.create_queue(alice.id, "jobs", options)
     assert (made.creator, made.owner, made.exclude_own, made.max_body) == ("alice", None, True, 10)
     assert (made.max_deliveries, made.dead_letter, made.messages) == (3, "@alice", 0)
     assert await store.queue("jobs") == await store.queue(made.id) == made
@@ -138,7 +140,7 @@ async def test_queues_are_made_found_and_listed(store: Store) -> None:
 async def test_a_queue_is_deleted_when_empty_or_by_force(store: Store) -> None:
     alice, reader = await store.register("alice"), await store.register("reader", mode="read-only")
     await store.create_queue(alice.id, "jobs")
-    await store.send([Send(alice.id, ("jobs",), b"")])
+    await store.send([SendRequest(alice.id, Draft(("jobs",), b""))])
     with pytest.raises(errors.QueueNotEmpty):
         await store.delete_queue(alice.id, "jobs")
     with pytest.raises(errors.PermissionDenied):
@@ -158,7 +160,9 @@ async def test_a_queue_is_deleted_when_empty_or_by_force(store: Store) -> None:
 async def test_purging_empties_a_queue_but_not_anothers(store: Store) -> None:
     alice, bob = await store.register("alice"), await store.register("bob")
     await store.create_queue(alice.id, "jobs")
-    await store.send([Send(alice.id, ("jobs", "@bob"), b""), Send(alice.id, ("jobs",), b"", delay=1000)])
+    await store.send(
+        [SendRequest(alice.id, Draft(("jobs", "@bob"), b"")), SendRequest(alice.id, Draft(("jobs",), b"", delay=1000))]
+    )
     assert await store.purge(bob.id, "jobs") == 2
     with pytest.raises(errors.PermissionDenied):
         await store.purge(alice.id, "@bob")
@@ -170,9 +174,12 @@ async def test_waiting_queues_counts_what_is_addressed_to_me(store: Store) -> No
     for name in ("a", "b", "c"):
         await store.create_queue(alice.id, name)
     await store.send(
-        [Send(alice.id, ("a", "b"), b"", receiver="bob"), Send(alice.id, ("b", "@bob"), b"", receiver="bob")]
+        [
+            SendRequest(alice.id, Draft(("a", "b"), b"", receiver="bob")),
+            SendRequest(alice.id, Draft(("b", "@bob"), b"", receiver="bob")),
+        ]
     )
-    await store.send([Send(alice.id, ("c",), b"")])
+    await store.send([SendRequest(alice.id, Draft(("c",), b""))])
     waiting = [(queue.name, queue.messages) for queue in await store.waiting_queues(bob.id)]
     assert waiting == [("b", 2), ("@bob", 1), ("a", 1)]
     assert len(await store.waiting_queues(bob.id, limit=2)) == 2
@@ -181,9 +188,9 @@ async def test_waiting_queues_counts_what_is_addressed_to_me(store: Store) -> No
 
 async def test_a_secret_can_be_set_and_removed(store: Store) -> None:
     await store.register("alice")
-    await store.set_secret("alice", "hash")
+    await Console(store).set_secret(ADMIN, "alice", "hash")
     assert (await store.register("alice")).secret == "hash"
-    await store.set_secret("alice", None)
+    await Console(store).set_secret(ADMIN, "alice", None)
     assert (await store.register("alice")).secret is None
     with pytest.raises(errors.ClientNotFound):
-        await store.set_secret("nobody", "hash")
+        await Console(store).set_secret(ADMIN, "nobody", "hash")

@@ -6,27 +6,40 @@ import asyncpg
 import pytest
 
 from stafette import errors
-from stafette.database.requests import Ask, Counts, Held, Identity, LeaseAsk, Leased, Send
+from stafette.database.console import Console
+from stafette.database.requests import (
+    Counts,
+    ExtendRequest,
+    Identity,
+    LeaseRequest,
+    NackRequest,
+    ReadRequest,
+    SendRequest,
+)
 from stafette.database.store import Store
+from stafette.model import Draft, Leased, LeaseRef, QueueOptions, Selection
+from tests.support.actors import ADMIN
 
 
 @pytest.fixture
 async def worker(store: Store) -> Identity:
     identity = await store.register("worker")
     await store.create_queue(identity.id, "graveyard")
-    await store.create_queue(identity.id, "jobs", max_deliveries=2)
-    await store.create_queue(identity.id, "buried", max_deliveries=1, dead_letter="graveyard")
+    await store.create_queue(identity.id, "jobs", QueueOptions(max_deliveries=2))
+    await store.create_queue(identity.id, "buried", QueueOptions(max_deliveries=1, dead_letter="graveyard"))
     return identity
 
 
 async def lease(store: Store, worker: Identity, queue: str = "jobs", seconds: float = 1000) -> Leased:
-    [answer] = await store.lease([LeaseAsk(Ask(worker.id, queue), seconds)])
+    [answer] = await store.lease([LeaseRequest(worker.id, Selection(queue), seconds)])
     assert isinstance(answer, list), answer
     return answer[0]
 
 
 async def send(store: Store, worker: Identity, queue: str = "jobs") -> int:
-    [answer] = await store.send([Send(worker.id, (queue,), b"work", headers={"a": "b"}, receiver="worker")])
+    [answer] = await store.send(
+        [SendRequest(worker.id, Draft((queue,), b"work", headers={"a": "b"}, receiver="worker"))]
+    )
     assert isinstance(answer, list), answer
     return answer[0]
 
@@ -39,8 +52,16 @@ async def let_time_pass(url: str, seconds: float) -> None:
     await connection.close()
 
 
-def held(lease: Leased, **fields: float | None) -> Held:
-    return Held(lease.message.id, lease.token, **fields)  # type: ignore[arg-type]
+def held(lease: Leased) -> LeaseRef:
+    return LeaseRef(lease.message.id, lease.token)
+
+
+def given_back(lease: Leased, delay: float | None = None) -> NackRequest:
+    return NackRequest(lease.message.id, lease.token, delay)
+
+
+def extended(lease: Leased, seconds: float) -> ExtendRequest:
+    return ExtendRequest(lease.message.id, lease.token, seconds)
 
 
 async def test_a_leased_message_is_hidden_until_it_is_done(store: Store, worker: Identity) -> None:
@@ -48,7 +69,7 @@ async def test_a_leased_message_is_hidden_until_it_is_done(store: Store, worker:
     work = await lease(store, worker)
     assert work.message.id == message_id
     assert work.message.deliveries == 1
-    assert await store.receive([Ask(worker.id, "jobs")]) == [[]]
+    assert await store.receive([ReadRequest(worker.id, Selection("jobs"))]) == [[]]
     assert await store.count("jobs") == Counts(ready=0, delayed=0, leased=1, dead=0)
     assert await store.ack([held(work)]) == [None]
     assert await store.count("jobs") == Counts(ready=0, delayed=0, leased=0, dead=0)
@@ -57,7 +78,7 @@ async def test_a_leased_message_is_hidden_until_it_is_done(store: Store, worker:
 async def test_an_ack_counts_once_and_only_with_its_token(store: Store, worker: Identity) -> None:
     await send(store, worker)
     work = await lease(store, worker)
-    wrong, right, again = await store.ack([Held(work.message.id, work.token + 1), held(work), held(work)])
+    wrong, right, again = await store.ack([LeaseRef(work.message.id, work.token + 1), held(work), held(work)])
     assert isinstance(wrong, errors.LeaseLost)
     assert right is None
     assert isinstance(again, errors.LeaseLost)
@@ -66,7 +87,7 @@ async def test_an_ack_counts_once_and_only_with_its_token(store: Store, worker: 
 async def test_a_nack_puts_the_message_back_and_counts(store: Store, worker: Identity) -> None:
     await send(store, worker)
     first = await lease(store, worker)
-    assert await store.nack([held(first)]) == ["jobs"]
+    assert await store.nack([given_back(first)]) == ["jobs"]
     second = await lease(store, worker)
     assert second.message.deliveries == 2
     assert [type(answer) for answer in await store.ack([held(first)])] == [errors.LeaseLost]
@@ -75,7 +96,7 @@ async def test_a_nack_puts_the_message_back_and_counts(store: Store, worker: Ide
 
 async def test_a_nack_with_a_delay_waits(store: Store, worker: Identity) -> None:
     await send(store, worker)
-    assert await store.nack([held(await lease(store, worker), delay=1000)]) == [None]
+    assert await store.nack([given_back(await lease(store, worker), delay=1000)]) == [None]
     assert await store.count("jobs") == Counts(ready=0, delayed=1, leased=0, dead=0)
 
 
@@ -85,8 +106,10 @@ async def test_a_lease_that_ran_out_is_lost_and_the_message_comes_again(
     message_id = await send(store, worker)
     late = await lease(store, worker, seconds=10)
     await let_time_pass(any_database, 11)
-    for attempt in (store.ack, store.nack, store.extend):
-        assert [type(answer) for answer in await attempt([held(late)])] == [errors.LeaseLost]
+    for [answer] in (
+        await store.ack([held(late)]), await store.nack([given_back(late)]), await store.extend([extended(late, 30)])
+    ):  # fmt: skip
+        assert type(answer) is errors.LeaseLost
     assert await store.expire_leases(limit=10) == {"jobs": 1}
     again = await lease(store, worker)
     assert (again.message.id, again.message.deliveries) == (message_id, 2)
@@ -95,7 +118,7 @@ async def test_a_lease_that_ran_out_is_lost_and_the_message_comes_again(
 async def test_extending_keeps_a_lease(store: Store, worker: Identity, any_database: str) -> None:
     await send(store, worker)
     work = await lease(store, worker, seconds=10)
-    assert await store.extend([held(work, seconds=1000)]) == [None]
+    assert await store.extend([extended(work, 1000)]) == [None]
     await let_time_pass(any_database, 11)
     assert await store.expire_leases(limit=10) == {}
     assert await store.ack([held(work)]) == [None]
@@ -104,21 +127,21 @@ async def test_extending_keeps_a_lease(store: Store, worker: Identity, any_datab
 async def test_after_the_last_delivery_a_message_is_dead_until_it_is_redriven(store: Store, worker: Identity) -> None:
     message_id = await send(store, worker)
     for _ in range(2):
-        await store.nack([held(await lease(store, worker))])
+        await store.nack([given_back(await lease(store, worker))])
     assert await store.count("jobs") == Counts(ready=0, delayed=0, leased=0, dead=1)
-    assert await store.redrive("jobs") == 1
+    assert await Console(store).redrive(ADMIN, "jobs") == 1
     work = await lease(store, worker)
     assert (work.message.id, work.message.deliveries) == (message_id, 1)
-    await store.nack([held(work)])
-    await store.nack([held(await lease(store, worker))])
-    assert await store.bury("jobs") == 1
+    await store.nack([given_back(work)])
+    await store.nack([given_back(await lease(store, worker))])
+    assert await Console(store).delete_dead(ADMIN, "jobs") == 1
     assert await store.count("jobs") == Counts(ready=0, delayed=0, leased=0, dead=0)
 
 
 async def test_a_dead_letter_queue_gets_what_died(store: Store, worker: Identity) -> None:
     message_id = await send(store, worker, "buried")
-    await store.nack([held(await lease(store, worker, "buried"), delay=1000)])
-    [[message]] = await store.receive([Ask(worker.id, "graveyard")])  # type: ignore[misc]
+    await store.nack([given_back(await lease(store, worker, "buried"), delay=1000)])
+    [[message]] = await store.receive([ReadRequest(worker.id, Selection("graveyard"))])  # type: ignore[misc]
     assert message.id == message_id
     assert message.headers == {"a": "b", "stafette-died-in": "buried"}
     assert message.deliveries == 0
@@ -127,7 +150,11 @@ async def test_a_dead_letter_queue_gets_what_died(store: Store, worker: Identity
 async def test_a_lease_batch_has_its_own_errors(store: Store, worker: Identity) -> None:
     await send(store, worker)
     missing, found, empty = await store.lease(
-        [LeaseAsk(Ask(worker.id, "nowhere")), LeaseAsk(Ask(worker.id, "jobs")), LeaseAsk(Ask(worker.id, "jobs"))]
+        [
+            LeaseRequest(worker.id, Selection("nowhere")),
+            LeaseRequest(worker.id, Selection("jobs")),
+            LeaseRequest(worker.id, Selection("jobs")),
+        ]
     )
     assert isinstance(missing, errors.QueueNotFound)
     assert isinstance(found, list)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stafette import errors
-from stafette.database.requests import Ask, Identity, Send
+from stafette.database.requests import Identity, ReadRequest, SendRequest
 from stafette.database.store import Store
-from stafette.model import Message
+from stafette.model import Draft, Message, QueueOptions, Selection
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ async def bob(store: Store, alice: Identity) -> Identity:
 
 
 async def send(store: Store, sender: Identity, body: bytes, queue: str = "jobs", **fields: object) -> int:
-    [answer] = await store.send([Send(sender.id, (queue,), body, **fields)])  # type: ignore[arg-type]
+    [answer] = await store.send([SendRequest(sender.id, Draft((queue,), body, **fields))])  # type: ignore[arg-type]
     assert isinstance(answer, list), answer
     return answer[0]
 
@@ -34,7 +34,7 @@ async def receive(store: Store, client: Identity, **fields: object) -> list[byte
 
 
 async def found(store: Store, client: Identity, **fields: object) -> list[Message]:
-    [answer] = await store.receive([Ask(client.id, **fields)])  # type: ignore[arg-type]
+    [answer] = await store.receive([ReadRequest(client.id, Selection(**fields))])  # type: ignore[arg-type]
     assert isinstance(answer, list), answer
     return answer
 
@@ -81,7 +81,10 @@ async def test_what_is_addressed_to_another_stays_invisible(store: Store, alice:
 
 async def test_a_message_is_in_all_its_queues_or_in_none(store: Store, alice: Identity, bob: Identity) -> None:
     both, none = await store.send(
-        [Send(alice.id, ("jobs", "audit"), b"both"), Send(alice.id, ("jobs", "nowhere", "audit"), b"none")]
+        [
+            SendRequest(alice.id, Draft(("jobs", "audit"), b"both")),
+            SendRequest(alice.id, Draft(("jobs", "nowhere", "audit"), b"none")),
+        ]
     )
     assert isinstance(both, list)
     assert len(set(both)) == 2
@@ -92,26 +95,26 @@ async def test_a_message_is_in_all_its_queues_or_in_none(store: Store, alice: Id
 
 async def test_each_bad_request_of_a_batch_gets_its_own_error(store: Store, alice: Identity, bob: Identity) -> None:
     reader = await store.register("reader", mode="read-only")
-    await store.create_queue(alice.id, "small", max_body=3)
-    await store.create_queue(alice.id, "others", exclude_own=True)
+    await store.create_queue(alice.id, "small", QueueOptions(max_body=3))
+    await store.create_queue(alice.id, "others", QueueOptions(exclude_own=True))
     jobs = ("jobs",)
-    cases: list[tuple[Send, type[errors.StafetteError] | None]] = [
-        (Send(alice.id, jobs, b"good 1"), None),
-        (Send(alice.id, ("nowhere",), b""), errors.QueueNotFound),
-        (Send(alice.id, jobs, b"", receiver="nobody"), errors.ClientNotFound),
-        (Send(alice.id, ("small",), b"1234"), errors.MessageTooLarge),
-        (Send(alice.id, ("small",), b"123"), None),
-        (Send(reader.id, jobs, b""), errors.PermissionDenied),
-        (Send(999, jobs, b""), errors.ClientNotFound),
-        (Send(alice.id, ("others",), b"", receiver="alice"), errors.InvalidRequest),
-        (Send(alice.id, ("@bob",), b"", receiver="alice"), errors.PermissionDenied),
-        (Send(alice.id, jobs, b"", priority=0), errors.InvalidRequest),
-        (Send(alice.id, jobs, b"", priority=11), errors.InvalidRequest),
-        (Send(alice.id, jobs, b"", delay=-1), errors.InvalidRequest),
-        (Send(alice.id, jobs, b"", ttl=0), errors.InvalidRequest),
-        (Send(alice.id, jobs, b"", key=""), errors.InvalidRequest),
-        (Send(alice.id, (), b""), errors.InvalidRequest),
-        (Send(alice.id, jobs, b"good 2"), None),
+    cases: list[tuple[SendRequest, type[errors.StafetteError] | None]] = [
+        (SendRequest(alice.id, Draft(jobs, b"good 1")), None),
+        (SendRequest(alice.id, Draft(("nowhere",), b"")), errors.QueueNotFound),
+        (SendRequest(alice.id, Draft(jobs, b"", receiver="nobody")), errors.ClientNotFound),
+        (SendRequest(alice.id, Draft(("small",), b"1234")), errors.MessageTooLarge),
+        (SendRequest(alice.id, Draft(("small",), b"123")), None),
+        (SendRequest(reader.id, Draft(jobs, b"")), errors.PermissionDenied),
+        (SendRequest(999, Draft(jobs, b"")), errors.ClientNotFound),
+        (SendRequest(alice.id, Draft(("others",), b"", receiver="alice")), errors.InvalidRequest),
+        (SendRequest(alice.id, Draft(("@bob",), b"", receiver="alice")), errors.PermissionDenied),
+        (SendRequest(alice.id, Draft(jobs, b"", priority=0)), errors.InvalidRequest),
+        (SendRequest(alice.id, Draft(jobs, b"", priority=11)), errors.InvalidRequest),
+        (SendRequest(alice.id, Draft(jobs, b"", delay=-1)), errors.InvalidRequest),
+        (SendRequest(alice.id, Draft(jobs, b"", ttl=0)), errors.InvalidRequest),
+        (SendRequest(alice.id, Draft(jobs, b""), key=""), errors.InvalidRequest),
+        (SendRequest(alice.id, Draft((), b"")), errors.InvalidRequest),
+        (SendRequest(alice.id, Draft(jobs, b"good 2")), None),
     ]
     answers = await store.send([request for request, _ in cases])
     assert [type(answer) if isinstance(answer, Exception) else None for answer in answers] == [
@@ -123,12 +126,12 @@ async def test_each_bad_request_of_a_batch_gets_its_own_error(store: Store, alic
 async def test_a_value_that_postgresql_cannot_hold_hurts_only_its_request(store: Store, alice: Identity) -> None:
     answers = await store.send(
         [
-            Send(alice.id, ("jobs",), b"good 1"),
-            Send(alice.id, ("jobs\0",), b""),
-            Send(alice.id, ("jobs",), b"", context=2**64),
-            Send(alice.id, ("jobs",), b"", priority=2**40),
-            Send(alice.id, ("jobs",), b"", headers={"zero": "\0"}),
-            Send(alice.id, ("jobs",), b"good 2"),
+            SendRequest(alice.id, Draft(("jobs",), b"good 1")),
+            SendRequest(alice.id, Draft(("jobs\0",), b"")),
+            SendRequest(alice.id, Draft(("jobs",), b"", context=2**64)),
+            SendRequest(alice.id, Draft(("jobs",), b"", priority=2**40)),
+            SendRequest(alice.id, Draft(("jobs",), b"", headers={"zero": "\0"})),
+            SendRequest(alice.id, Draft(("jobs",), b"good 2")),
         ]
     )
     assert [isinstance(answer, errors.InvalidRequest) for answer in answers] == [False, True, True, True, True, False]
@@ -139,9 +142,15 @@ async def test_each_bad_ask_of_a_batch_gets_its_own_error(store: Store, alice: I
     reader = await store.register("reader", mode="read-only")
     await send(store, alice, b"good")
     asks = [
-        Ask(reader.id, "jobs"), Ask(bob.id, "nowhere"), Ask(bob.id, "@alice"), Ask(bob.id, sender="nobody"),
-        Ask(bob.id), Ask(bob.id, "jobs", count=0), Ask(999, "jobs"), Ask(bob.id, "jobs"),
-    ]  # fmt: skip
+        ReadRequest(reader.id, Selection("jobs")),
+        ReadRequest(bob.id, Selection("nowhere")),
+        ReadRequest(bob.id, Selection("@alice")),
+        ReadRequest(bob.id, Selection(sender="nobody")),
+        ReadRequest(bob.id, Selection()),
+        ReadRequest(bob.id, Selection("jobs", count=0)),
+        ReadRequest(999, Selection("jobs")),
+        ReadRequest(bob.id, Selection("jobs")),
+    ]
     kinds = [type(answer) for answer in await store.receive(asks)]
     assert kinds == [
         errors.PermissionDenied, errors.QueueNotFound, errors.PermissionDenied, errors.ClientNotFound,
@@ -152,7 +161,7 @@ async def test_each_bad_ask_of_a_batch_gets_its_own_error(store: Store, alice: I
 async def test_read_only_clients_may_look(store: Store, alice: Identity) -> None:
     reader = await store.register("reader", mode="read-only")
     await send(store, alice, b"seen")
-    [answer] = await store.peek([Ask(reader.id, "jobs")])
+    [answer] = await store.peek([ReadRequest(reader.id, Selection("jobs"))])
     assert isinstance(answer, list)
     assert [message.body for message in answer] == [b"seen"]
 
@@ -176,12 +185,12 @@ async def test_peek_shows_what_receive_gives_and_leaves_it(store: Store, alice: 
             (b"5", 9, None, carol),
         ):  # fmt: skip
             await send(store, sender, body, priority=priority, receiver=receiver, context=7)
-        ask = Ask(bob.id, **fields)  # type: ignore[arg-type]
+        ask = ReadRequest(bob.id, Selection(**fields))  # type: ignore[arg-type]
 
         [first], [again] = await store.peek([ask]), await store.peek([ask])
         assert isinstance(first, list)
         assert first == again
-        assert len(first) == ask.count
+        assert len(first) == ask.selection.count
         assert [first] == await store.receive([ask])
 
         await store.purge(alice.id, "jobs")
@@ -205,11 +214,11 @@ async def test_reading_by_context(store: Store, alice: Identity, bob: Identity) 
 
 
 async def test_a_queue_can_keep_ones_own_messages_from_one(store: Store, alice: Identity, bob: Identity) -> None:
-    await store.create_queue(alice.id, "others", exclude_own=True)
+    await store.create_queue(alice.id, "others", QueueOptions(exclude_own=True))
     await send(store, alice, b"from alice", "others", priority=10, context=1)
     await send(store, bob, b"from bob", "others", priority=1, context=1)
     for fields in ({"queue": "others"}, {"context": 1}, {"queue": "others", "order": "arrival"}):
-        [answer] = await store.peek([Ask(alice.id, **fields)])
+        [answer] = await store.peek([ReadRequest(alice.id, Selection(**fields))])
         assert isinstance(answer, list)
         assert [message.body for message in answer] == [b"from bob"]
     assert await receive(store, alice, sender="alice") == []
@@ -243,7 +252,7 @@ async def test_an_expired_message_is_never_given_and_then_dropped(store: Store, 
     while len(await store.browse("jobs")) > 1:  # until a millisecond has passed
         pass
     for fields in ({"queue": "jobs"}, {"sender": "alice"}, {"context": 1}, {"queue": "jobs", "order": "arrival"}):
-        [answer] = await store.peek([Ask(bob.id, **fields)])
+        [answer] = await store.peek([ReadRequest(bob.id, Selection(**fields))])
         assert isinstance(answer, list)
         assert [message.body for message in answer] == [b"lasting"]
     assert await store.drop_expired(limit=10) == 1
@@ -251,13 +260,16 @@ async def test_an_expired_message_is_never_given_and_then_dropped(store: Store, 
 
 
 async def test_a_key_makes_a_send_repeatable(store: Store, alice: Identity, bob: Identity) -> None:
-    request = Send(alice.id, ("jobs", "audit"), b"once", key="k")
+    request = SendRequest(alice.id, Draft(("jobs", "audit"), b"once"), key="k")
     [first] = await store.send([request])
     second, third = await store.send([request, request])
     assert first == second == third
     assert isinstance(first, list)
     changed, others = await store.send(
-        [Send(alice.id, ("jobs", "audit"), b"twice", key="k"), Send(bob.id, ("jobs",), b"bob's own", key="k")]
+        [
+            SendRequest(alice.id, Draft(("jobs", "audit"), b"twice"), key="k"),
+            SendRequest(bob.id, Draft(("jobs",), b"bob's own"), key="k"),
+        ]
     )
     assert isinstance(changed, errors.KeyConflict)
     assert isinstance(others, list)
@@ -266,7 +278,10 @@ async def test_a_key_makes_a_send_repeatable(store: Store, alice: Identity, bob:
 
 async def test_a_failed_send_does_not_use_up_its_key(store: Store, alice: Identity) -> None:
     failed, sent = await store.send(
-        [Send(alice.id, ("nowhere",), b"", key="k"), Send(alice.id, ("jobs",), b"retried", key="k")]
+        [
+            SendRequest(alice.id, Draft(("nowhere",), b""), key="k"),
+            SendRequest(alice.id, Draft(("jobs",), b"retried"), key="k"),
+        ]
     )
     assert isinstance(failed, errors.QueueNotFound)
     assert isinstance(sent, list)
@@ -288,6 +303,12 @@ async def test_browse_pages_through_a_queue_in_order_of_arrival(store: Store, al
 async def test_many_asks_for_one_queue_get_different_messages(store: Store, alice: Identity, bob: Identity) -> None:
     for number in range(5):
         await send(store, alice, b"%d" % number)
-    answers = await store.receive([Ask(bob.id, "jobs"), Ask(alice.id, "jobs", count=2), *[Ask(bob.id, "jobs")] * 4])
+    answers = await store.receive(
+        [
+            ReadRequest(bob.id, Selection("jobs")),
+            ReadRequest(alice.id, Selection("jobs", count=2)),
+            *[ReadRequest(bob.id, Selection("jobs"))] * 4,
+        ]
+    )
     bodies = [[message.body for message in answer] for answer in answers if isinstance(answer, list)]
     assert bodies == [[b"0"], [b"1", b"2"], [b"3"], [b"4"], [], []]

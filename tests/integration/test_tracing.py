@@ -146,7 +146,7 @@ async def test_response_times_count_from_the_intended_start(traced: Traced) -> N
 
 async def test_what_was_not_answered_is_recorded_too(database: str, tmp_path: Path) -> None:
     trace = Trace(tmp_path, run="r-1", tier="client", node="load-1")
-    async with running(BrokerSettings(database=database, port=0)) as (node, port):
+    async with running(BrokerSettings(database=database, port=0)) as (runtime, port):
         url = f"stafette://127.0.0.1:{port}"
         alice = await stafette.aio.connect(url, name="alice", trace=trace, timeout=5.0)
         await alice.create_queue("jobs")
@@ -157,8 +157,8 @@ async def test_what_was_not_answered_is_recorded_too(database: str, tmp_path: Pa
             await reading
         lost = asyncio.create_task(alice.receive("jobs", wait=60))
         await alice.echo(b"")
-        for connection in list(node.connections):
-            connection.abort()
+        for session in list(runtime.core.connected):
+            session.connection.abort()
         with pytest.raises(StafetteError):
             await lost
         await alice.echo(b"")  # through a new connection

@@ -12,22 +12,21 @@ import pyarrow as pa
 import pytest
 
 from stafette import errors, settings, trace
-from stafette.broker.bell import POLL_SECONDS
 from stafette.broker.limits import BROKER_LEASE_SECONDS, MEBIBYTE, Limits
+from stafette.broker.notifications import POLL_SECONDS
 from stafette.cli import exits
 from stafette.cli.app import COMMANDS
 from stafette.cli.lazy import load
-from stafette.client import link
 from stafette.database import schema
-from stafette.lab import records, samples
-from stafette.lab.agent import FactsFound
-from stafette.lab.host import Offset
-from stafette.lab.job import Done, Spread
-from stafette.lab.rows import UNANSWERED
-from stafette.lab.summary import Figures, Part, PerSecond, Summary
-from stafette.lab.verdict import Check, Verdict
-from stafette.pipeline import results
+from stafette.lab.running import sampling
+from stafette.protocol import client
 from stafette.protocol.messages import failure
+from stafette.report import result_tables
+from stafette.runs import records
+from stafette.runs.closed_loop import ClosedLoop
+from stafette.runs.outcomes import UNANSWERED
+from stafette.runs.records import Check, Done, FactsFound, Offset, Spread, Verdict
+from stafette.runs.summary import Figures, Part, PerSecond, Summary
 from stafette.web.problems import status_of
 from tests.unit.reference import DOCS, codes, plain, rows, section
 
@@ -165,13 +164,13 @@ def test_the_clients_own_errors_are_told() -> None:
     told = {codes(row[0])[0]: codes(row[1])[0] for row in rows(section("errors.md", "Try again"), head="class, in")}
     assert told == {
         name: kind.__mro__[1].__name__
-        for name, kind in vars(link).items()
-        if isinstance(kind, type) and issubclass(kind, errors.StafetteError) and kind.__module__ == link.__name__
+        for name, kind in vars(client).items()
+        if isinstance(kind, type) and issubclass(kind, errors.StafetteError) and kind.__module__ == client.__name__
     }
 
 
 def test_what_sql_raises_is_what_the_functions_raise() -> None:
-    sql = schema.functions_sql()
+    sql = "".join(path.read_text() for path in schema.function_files())
     raised = {int(code) for code in re.findall(r"(?:raise_fault\(\s*|THEN )(1\d\d)\b", sql)} | {110}
     assert raised == {*range(100, 109), 110}
     assert "SQL raises 100 to 108 and 110" in plain(section("errors.md", "Yours"))
@@ -222,7 +221,7 @@ def test_every_key_of_the_records_is_told() -> None:
         (
             "run.json",
             [records.Machine, FactsFound, Offset, records.Messages, Done, Spread, Summary, Part, Figures, PerSecond,
-             Check, Verdict, records.ThresholdResult],
+             ClosedLoop, Check, Verdict, records.ThresholdResult],
         ),
         ("series.json", [records.Planned]),
     ],
@@ -236,7 +235,7 @@ def test_every_key_inside_the_records_is_told(title: str, parts: list[type[msgsp
 def test_every_column_of_the_samples_is_told() -> None:
     told = {codes(row[0])[0]: row[1] for row in rows(section("traces.md", "Samples"))}
     schemas = {
-        name.removeprefix("_").lower(): value for name, value in vars(samples).items() if isinstance(value, pa.Schema)
+        name.removeprefix("_").lower(): value for name, value in vars(sampling).items() if isinstance(value, pa.Schema)
     }
     assert set(told) == {f"{name}.parquet" for name in schemas}
     for name, found in schemas.items():
@@ -246,7 +245,7 @@ def test_every_column_of_the_samples_is_told() -> None:
             assert set(found.types) == {found.types[0]}
         else:
             assert re.findall(r"` (int64|text|float64)", cell) == [shown(kind) for kind in found.types]
-    assert f"more than {samples.LARGEST_SHARE:.0%} of the time".replace("%", " %") in plain(
+    assert f"more than {sampling.LARGEST_SHARE:.0%} of the time".replace("%", " %") in plain(
         section("traces.md", "Samples")
     )
 
@@ -256,9 +255,9 @@ def test_every_column_of_the_samples_is_told() -> None:
 
 def test_every_table_of_the_analysis_is_told_with_its_columns() -> None:
     told = {codes(row[0])[0]: row[1] for row in rows(section("analysis.md", "What it leaves behind"))}
-    assert list(told) == list(results.TABLES)
+    assert list(told) == list(result_tables.TABLES)
     values = {"ok", "empty", "answered", "error", "mva", "bounds", "mm1", "mmm", "usl"}
-    for name, found in results.TABLES.items():
+    for name, found in result_tables.TABLES.items():
         columns = [word for word in codes(told[name]) if word not in values - set(found.names)]
         assert sorted(columns) == sorted(found.names), name
 
@@ -267,7 +266,7 @@ def test_the_keys_of_the_summary_are_told() -> None:
     text = plain(section("analysis.md", "What it leaves behind"))
     listed = re.search(r"`summary.json` is a list of objects with exactly (.*?):", text)
     assert listed
-    assert codes(listed[1]) == list(results.SUMMARY_KEYS)
+    assert codes(listed[1]) == list(result_tables.SUMMARY_KEYS)
 
 
 def test_every_option_of_the_analysis_is_told() -> None:
@@ -283,4 +282,4 @@ def test_every_function_is_told_as_public_or_internal() -> None:
     public = re.findall(r"^## `stafette\.(\w+)\(", (DOCS / "sql-api.md").read_text(), re.MULTILINE)
     internal = [name for row in rows(section("sql-api.md", "Internal functions")) for name in codes(row[1])]
     assert len(internal) == len(set(internal))
-    assert sorted([*public, *internal]) == sorted(path.stem for path in (schema.SQL / "functions").glob("*.sql"))
+    assert sorted([*public, *internal]) == sorted(path.stem for path in schema.function_files())

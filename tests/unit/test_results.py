@@ -13,9 +13,9 @@ from bench.results import shapes
 from bench.results.evidence import Evidence, of
 from bench.results.page import result
 from bench.results.reports import REPORTS
-from stafette.lab import experiment
-from stafette.pipeline import results
-from stafette.pipeline.figures.rows import RunFacts
+from stafette.lab.experiment import experiment_file
+from stafette.report import result_tables
+from stafette.report.figures.table_rows import RunFacts
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
@@ -23,7 +23,7 @@ PAGE = ROOT / "docs" / "results.md"
 
 
 def summary(run: str, throughput: float, mean: float, operation: str = "all", outcome: str = "answered") -> Any:
-    row: dict[str, Any] = dict.fromkeys(results.TABLES["summary"].names)
+    row: dict[str, Any] = dict.fromkeys(result_tables.TABLES["summary"].names)
     return row | {
         "run": run, "tier": "client", "operation": operation, "outcome": outcome, "count": 10, "mean_ms": mean,
         "p50_ms": mean, "stddev_ms": 1.0, "throughput_per_s": throughput,
@@ -31,7 +31,7 @@ def summary(run: str, throughput: float, mean: float, operation: str = "all", ou
 
 
 def windows(run: str, means: Sequence[float], throughput: Sequence[float]) -> list[dict[str, Any]]:
-    row: dict[str, Any] = dict.fromkeys(results.TABLES["windows"].names)
+    row: dict[str, Any] = dict.fromkeys(result_tables.TABLES["windows"].names)
     row |= {"run": run, "tier": "client", "operation": "all", "outcome": "answered", "seconds": 1.0, "count": 5}
     return [
         row | {"second": float(second), "mean_ms": mean, "throughput_per_s": rate}
@@ -40,8 +40,8 @@ def windows(run: str, means: Sequence[float], throughput: Sequence[float]) -> li
 
 
 def evidence(design: str = "sweep", runs: Sequence[RunFacts] = (), **tables: Sequence[Any]) -> Evidence:
-    filled: dict[str, pa.Table] = {name: results.table(name, rows) for name, rows in tables.items()}
-    empty = {name: schema.empty_table() for name, schema in results.TABLES.items()}
+    filled: dict[str, pa.Table] = {name: result_tables.table(name, rows) for name, rows in tables.items()}
+    empty = {name: schema.empty_table() for name, schema in result_tables.TABLES.items()}
     return Evidence("made-up", design, runs, empty | filled)
 
 
@@ -113,7 +113,7 @@ def test_every_experiment_is_held_against_its_report() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_page_has_a_row_and_a_section_for_every_experiment(path: Path) -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    quick = experiment.read(path, "quick")
+    quick = experiment_file.read(path, "quick")
     rows = [line for line in lines if line.startswith(f"| [{path.stem}](#{path.stem}) | {quick.question} |")]
     assert len(rows) == 1
     assert f"### {path.stem}" in lines
@@ -124,7 +124,7 @@ def test_the_page_has_a_row_and_a_section_for_every_experiment(path: Path) -> No
 
 
 def test_an_experiment_without_a_run_says_so() -> None:
-    quick = experiment.read(FILES[0], "quick")
+    quick = experiment_file.read(FILES[0], "quick")
     one = result(quick, evidence())
     assert one.shape == "not measured"
 
@@ -145,13 +145,13 @@ def test_kinds_of_requests_beside_each_other() -> None:
 
 @pytest.mark.parametrize(("alone", "same"), [(0, True), (1, False)])
 def test_every_request_is_seen_in_both_tiers_or_not(alone: int, same: bool) -> None:
-    row = dict.fromkeys(results.TABLES["joins"].names, 0) | {"run": "one", "joined": 5, "broker_only": alone}
+    row = dict.fromkeys(result_tables.TABLES["joins"].names, 0) | {"run": "one", "joined": 5, "broker_only": alone}
     assert shapes.all_seen()(evidence("single", [RunFacts("one")], joins=[row])).same is same
 
 
 @pytest.mark.parametrize(("database", "same"), [(1.5, True), (3.0, False)])
 def test_a_phase_grows_alone_or_with_another(database: float, same: bool) -> None:
-    row: dict[str, Any] = dict.fromkeys(results.TABLES["breakdown"].names, 0.0)
+    row: dict[str, Any] = dict.fromkeys(result_tables.TABLES["breakdown"].names, 0.0)
     row |= {"operation": "send", "outcome": "ok", "count": 10}
     rows = [
         row | {"run": "few", "queue_ms": 0.0, "database_ms": 1.0},
