@@ -17,7 +17,7 @@ import asyncpg
 
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
-from stafette.database.requests import ReadRequest, SendRequest
+from stafette.database.messages import ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
 from stafette.model import Draft, Message, Selection
@@ -61,8 +61,8 @@ class Depth:
         await connection.close()
         await schema.migrate(url)
         store = await Store.open(url, connections=1)
-        clients = [(await store.register(f"client {number}")).id for number in range(CLIENTS)]
-        queue = await store.create_queue(clients[0], QUEUE)
+        clients = [(await store.clients.register(f"client {number}")).id for number in range(CLIENTS)]
+        queue = await store.queues.create(clients[0], QUEUE)
         connection = await asyncpg.connect(url)
         await connection.execute(FILL, queue.id, clients[0], CLIENTS, CONTEXT_EVERY, BODY, messages)
         await connection.execute("VACUUM ANALYZE stafette.ready")
@@ -77,30 +77,35 @@ class Depth:
 
     async def pop(self, size: int) -> float:
         """The seconds that popping took; the messages are there again in the end, if at another place."""
-        seconds, messages = await self._timed(self._store.receive, [ReadRequest(self._client, Selection(QUEUE))] * size)
+        seconds, messages = await self._timed(
+            self._store.messages.receive, [ReadRequest(self._client, Selection(QUEUE))] * size
+        )
         again = [
             SendRequest(
                 self._client, Draft((message.queue,), message.body, priority=message.priority, context=message.context)
             )
             for message in messages
         ]
-        await self._store.send(again)
+        await self._store.messages.send(again)
         return seconds
 
     async def peek_by_sender(self, size: int) -> float:
         asks = [ReadRequest(self._client, Selection(QUEUE, f"client {number % CLIENTS}")) for number in range(size)]
-        return (await self._timed(self._store.peek, asks))[0]
+        return (await self._timed(self._store.messages.peek, asks))[0]
 
     async def peek_by_context(self, size: int) -> float:
         return (
             await self._timed(
-                self._store.peek, [ReadRequest(self._client, Selection(context=self.context())) for _ in range(size)]
+                self._store.messages.peek,
+                [ReadRequest(self._client, Selection(context=self.context())) for _ in range(size)],
             )
         )[0]
 
     async def peek_by_arrival(self, size: int) -> float:
         return (
-            await self._timed(self._store.peek, [ReadRequest(self._client, Selection(QUEUE, order="arrival"))] * size)
+            await self._timed(
+                self._store.messages.peek, [ReadRequest(self._client, Selection(QUEUE, order="arrival"))] * size
+            )
         )[0]
 
     async def _timed(

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import asyncpg
 
 from stafette.database.embedded import EmbeddedPostgres
-from stafette.database.requests import LeaseRequest, ReadRequest, SendRequest
+from stafette.database.messages import LeaseRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.model import Draft, LeaseRef, Selection
 
@@ -95,8 +95,8 @@ async def measure(server: EmbeddedPostgres, effort: Effort, say: Callable[[str],
     """Results by operation and variant. What is compared is measured right after one another, again and again."""
     rates: dict[str, dict[str, list[float]]] = {operation: {} for operation in OPERATIONS}
     async with await Store.open(server.url, connections=STORE_CONNECTIONS) as store:
-        sender = (await store.register("bench")).id
-        queues = [await store.create_queue(sender, f"bench {number}") for number in range(QUEUES)]
+        sender = (await store.clients.register("bench")).id
+        queues = [await store.queues.create(sender, f"bench {number}") for number in range(QUEUES)]
         first, names = queues[0].id, [queue.name for queue in queues]
         variants = [
             Variant(ONE_EACH, effort.one_each, Pgbench(server, first_queue=first, sender=sender).rate),
@@ -177,14 +177,16 @@ class Batches:
             await act(list(islice((self._queues[number % QUEUES] for number in count(batch * self._size)), self._size)))
 
     async def _send(self, queues: list[str]) -> None:
-        check(await self._store.send([SendRequest(self._client, Draft((queue,), BODY)) for queue in queues]))
+        check(await self._store.messages.send([SendRequest(self._client, Draft((queue,), BODY)) for queue in queues]))
 
     async def _receive(self, queues: list[str]) -> None:
-        check(await self._store.receive([ReadRequest(self._client, Selection(queue)) for queue in queues]))
+        check(await self._store.messages.receive([ReadRequest(self._client, Selection(queue)) for queue in queues]))
 
     async def _lease_and_ack(self, queues: list[str]) -> None:
-        answers = check(await self._store.lease([LeaseRequest(self._client, Selection(queue)) for queue in queues]))
-        ends = await self._store.ack([LeaseRef(leased.message.id, leased.token) for [leased] in answers])
+        answers = check(
+            await self._store.messages.lease([LeaseRequest(self._client, Selection(queue)) for queue in queues])
+        )
+        ends = await self._store.messages.ack([LeaseRef(leased.message.id, leased.token) for [leased] in answers])
         if any(ends):
             raise RuntimeError(f"a lease was lost: {ends}")
 

@@ -38,7 +38,7 @@ from stafette.broker.server import BrokerSettings, running
 from stafette.client.aio import Client
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
-from stafette.database.store import Store
+from stafette.database.pool import Pool
 from tests.acceptance.conftest import (
     A_DAY,
     PATIENCE_SECONDS,
@@ -162,14 +162,14 @@ async def test_equal_priority_is_earliest_first(alice: Client, readers: list[Cli
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The name of every function that brokers have called in the database, in order."""
     called: list[str] = []
-    fetch = Store.fetch
+    fetch = Pool.fetch
 
-    async def noting(self: Store, sql: str, *arguments: Any, seconds: float | None = None) -> list[asyncpg.Record]:
+    async def noting(self: Pool, sql: str, *arguments: Any, seconds: float | None = None) -> list[asyncpg.Record]:
         rows = await fetch(self, sql, *arguments, seconds=seconds)
         called.append(re.findall(r"stafette\.(\w+)", sql)[0])
         return rows
 
-    monkeypatch.setattr(Store, "fetch", noting)
+    monkeypatch.setattr(Pool, "fetch", noting)
     return called
 
 

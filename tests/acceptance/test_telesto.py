@@ -51,8 +51,7 @@ import stafette.aio
 from stafette import errors
 from stafette.broker.server import BrokerSettings, running
 from stafette.client.aio import Client
-from stafette.database.requests import ReadRequest
-from stafette.database.store import Store
+from stafette.database.messages import Messages, ReadRequest
 from stafette.model import Message, Order, Selection
 from stafette.protocol import messages as wire
 from tests.acceptance.conftest import Connect, drained, got, raw_answers
@@ -256,15 +255,15 @@ async def test_a_blocking_read_does_not_miss_what_comes_while_it_looks(
     assert await other.receive("@other", wait=10)
 
     looked, sent = asyncio.Event(), asyncio.Event()
-    receive = Store.receive
+    receive = Messages.receive
 
-    async def slow(self: Store, asks: Sequence[ReadRequest]) -> list[list[Message] | errors.StafetteError]:
+    async def slow(self: Messages, asks: Sequence[ReadRequest]) -> list[list[Message] | errors.StafetteError]:
         answers = await receive(self, asks)
         looked.set()
         await sent.wait()
         return answers
 
-    monkeypatch.setattr(Store, "receive", slow)
+    monkeypatch.setattr(Messages, "receive", slow)
     reading = asyncio.create_task(reader.receive("q", wait=10))
     await looked.wait()
     await dominic.send("q", "at last")

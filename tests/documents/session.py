@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stafette.database import binaries
+from stafette.database.embedded import binaries
 from tests.documents.pages import ROOT, Block, blocks
 from tests.integration.processes import clean_environment
 from tests.ports import free_ports

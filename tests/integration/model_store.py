@@ -16,15 +16,9 @@ from typing import Literal, ParamSpec, TypeVar
 import msgspec
 
 from stafette import errors
-from stafette.database.requests import (
-    Counts,
-    ExtendRequest,
-    LeaseRequest,
-    NackRequest,
-    Overview,
-    ReadRequest,
-    SendRequest,
-)
+from stafette.database.messages import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
+from stafette.database.monitoring import Overview
+from stafette.database.queues import Counts
 from stafette.model import Headers, LeaseRef, Message, QueueOptions
 
 DEFAULT_MAX_BODY = 1_048_576

@@ -170,7 +170,7 @@ class Broker:
             0,
         )
         assert core.dispatcher.outstanding == 0
-        assert await runtime.store.broker_sessions(runtime.broker_id) == {}
+        assert await runtime.store.brokers.sessions(runtime.broker_id) == {}
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,8 @@ from typing import Literal, NamedTuple, TypeVar
 import asyncpg
 import pytest
 
-from stafette.database.requests import ExtendRequest, Identity, LeaseRequest, NackRequest, ReadRequest, SendRequest
+from stafette.database.clients import Identity
+from stafette.database.messages import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import LeaseLost, StafetteError
 from stafette.model import Draft, Leased, LeaseRef, Message, Order, QueueOptions, Selection
@@ -92,9 +93,9 @@ async def store(database: str) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def clients(store: Store) -> list[Identity]:
-    clients = [await store.register(name) for name in NAMES]
+    clients = [await store.clients.register(name) for name in NAMES]
     for queue in QUEUES:
-        await store.create_queue(clients[0].id, queue, QueueOptions(exclude_own=queue == OTHERS, max_deliveries=1000))
+        await store.queues.create(clients[0].id, queue, QueueOptions(exclude_own=queue == OTHERS, max_deliveries=1000))
     return clients
 
 
@@ -136,7 +137,7 @@ async def send_share(store: Store, sender: Identity, numbers: range, sent: dict[
     while todo:
         size = rng.choice(BATCH_SIZES)
         batch, todo = todo[:size], todo[size:]
-        for send, ids in zip(batch, succeeded(await store.send(batch)), strict=True):
+        for send, ids in zip(batch, succeeded(await store.messages.send(batch)), strict=True):
             for queue, message_id in zip(send.draft.queues, ids, strict=True):
                 sent[message_id] = Parcel(queue, sender.name, send.draft.receiver, send.draft.priority, send.draft.body)
 
@@ -159,7 +160,7 @@ async def pop_all(store: Store, readers: list[Reader], all_sent: asyncio.Event, 
     empty_handed = 0
     while empty_handed < max(reader.wishes for reader in readers):
         nothing_comes = all_sent.is_set()
-        answers = succeeded(await store.receive([reader.ask() for reader in readers]))
+        answers = succeeded(await store.messages.receive([reader.ask() for reader in readers]))
         for reader, messages in zip(readers, answers, strict=True):
             reader.got.append(messages)
             for message in messages:
@@ -195,7 +196,7 @@ def assert_ascending(messages: Iterable[Message], order: Callable[[Message], obj
 
 
 async def assert_nothing_left(store: Store, direct: asyncpg.Connection[asyncpg.Record]) -> None:
-    overview = await store.overview()
+    overview = await store.monitoring.overview()
     assert (overview.ready, overview.delayed, overview.leased, overview.dead) == (0, 0, 0, 0)
     connected = await direct.fetchval(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'stafette'"
@@ -290,7 +291,7 @@ class LeaseWorker:
         empty_handed = 0
         while empty_handed < max(reader.wishes for reader in self.readers):
             asks = [LeaseRequest(ask.client, ask.selection, 3600) for ask in (reader.ask() for reader in self.readers)]
-            answers = succeeded(await self.store.lease(asks))
+            answers = succeeded(await self.store.messages.lease(asks))
             for reader, batch in zip(self.readers, answers, strict=True):
                 assert_ascending([leased.message for leased in batch], reader.in_order)
                 for leased in batch:
@@ -305,15 +306,17 @@ class LeaseWorker:
         chosen: defaultdict[str, list[Leased]] = defaultdict(list)
         for leased, fate in zip(batch, fates, strict=True):
             chosen[fate].append(leased)
-        await self.store.extend([ExtendRequest(*names_of(leased), 7200) for leased in chosen["extend and ack"]])
+        await self.store.messages.extend(
+            [ExtendRequest(*names_of(leased), 7200) for leased in chosen["extend and ack"]]
+        )
         await self.ack(chosen["ack"] + chosen["extend and ack"])
         nacks = [NackRequest(*names_of(leased), self.rng.choice((None, 0.0))) for leased in chosen["nack"]]
         nacks += [NackRequest(*names_of(leased), 3600.0) for leased in chosen["nack later"]]
-        self.count("nack", await self.store.nack(nacks))
+        self.count("nack", await self.store.messages.nack(nacks))
         self.ledger.forgotten += [LeaseRef(*names_of(leased)) for leased in chosen["forget"]]
 
     async def ack(self, batch: list[Leased]) -> None:
-        answers = await self.store.ack([LeaseRef(*names_of(leased)) for leased in batch])
+        answers = await self.store.messages.ack([LeaseRef(*names_of(leased)) for leased in batch])
         self.count("ack", answers)
         for leased, error in zip(batch, answers, strict=True):
             if error is None:
@@ -344,17 +347,17 @@ async def let_time_pass(direct: asyncpg.Connection[asyncpg.Record], one_in: int)
 
 
 async def do_upkeep(store: Store) -> None:
-    while await store.expire_leases(limit=100):
+    while await store.maintenance.expire_leases(limit=100):
         pass
-    while await store.promote_delayed(limit=100):
+    while await store.maintenance.promote_delayed(limit=100):
         pass
 
 
 async def assert_all_lost(store: Store, leases: list[LeaseRef]) -> None:
     ends: list[list[StafetteError | str | None]] = [
-        [*await store.ack(leases)],
-        [*await store.nack([NackRequest(lease.message, lease.token) for lease in leases])],
-        [*await store.extend([ExtendRequest(lease.message, lease.token, 30) for lease in leases])],
+        [*await store.messages.ack(leases)],
+        [*await store.messages.nack([NackRequest(lease.message, lease.token) for lease in leases])],
+        [*await store.messages.extend([ExtendRequest(lease.message, lease.token, 30) for lease in leases])],
     ]
     assert all(isinstance(error, LeaseLost) for answers in ends for error in answers)
 
@@ -402,7 +405,7 @@ async def test_leases_end_in_exactly_one_ack_whatever_comes_in_between(
     # And each is acknowledged once, unchanged, and none is left
     assert {number: parcel(message) for number, message in ledger.acked.items()} == sent
     ledger.assert_counted_up_to_the_ack()
-    overview = await store.overview()
+    overview = await store.monitoring.overview()
     assert (overview.ready, overview.delayed, overview.leased, overview.dead) == (0, 0, 0, 0)
     assert {"ack", "ack too late", "nack", "nack too late"} <= ledger.endings.keys()
     assert rounds > 1

@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from stafette import errors
+from stafette.database.clients import Identity
 from stafette.database.console import Console
-from stafette.database.ledger import Ledger
-from stafette.database.requests import Identity, LeaseRequest, NackRequest, SendRequest
+from stafette.database.messages import LeaseRequest, NackRequest, SendRequest
 from stafette.database.store import Store
 from stafette.database.views import MessageFilter, MessagePage, MessageState, NameCount, Which
 from stafette.model import Draft, Leased, QueueOptions, Selection
@@ -21,28 +21,28 @@ A_CONTEXT = 10**12  # larger than any id
 
 @pytest.fixture
 def console(store: Store) -> Console:
-    return Console(store)
+    return Console(store.pool)
 
 
 @pytest.fixture
 async def alice(store: Store) -> Identity:
-    identity = await store.register("alice")
-    await store.register("bob", secret="a hash")
-    await store.create_queue(identity.id, "jobs", QueueOptions(max_deliveries=1))
-    await store.create_queue(identity.id, "Audit", QueueOptions(exclude_own=True, dead_letter="jobs"))
+    identity = await store.clients.register("alice")
+    await store.clients.register("bob", secret="a hash")
+    await store.queues.create(identity.id, "jobs", QueueOptions(max_deliveries=1))
+    await store.queues.create(identity.id, "Audit", QueueOptions(exclude_own=True, dead_letter="jobs"))
     return identity
 
 
 async def send(store: Store, *sends: SendRequest) -> list[int]:
     ids: list[int] = []
-    for answer in await store.send(sends):
+    for answer in await store.messages.send(sends):
         assert isinstance(answer, list), answer
         ids += answer
     return ids
 
 
 async def lease(store: Store, client: Identity, queue: str = "jobs") -> Leased:
-    [answer] = await store.lease([LeaseRequest(client.id, Selection(queue), 1000)])
+    [answer] = await store.messages.lease([LeaseRequest(client.id, Selection(queue), 1000)])
     assert isinstance(answer, list), answer
     return answer[0]
 
@@ -60,7 +60,7 @@ async def in_every_state(store: Store, alice: Identity) -> dict[MessageState, in
     )
     held, died = await lease(store, alice), await lease(store, alice)
     assert (held.message.id, died.message.id) == (held_id, dead_id)
-    assert await store.nack([NackRequest(died.message.id, died.token)]) == [None]
+    assert await store.messages.nack([NackRequest(died.message.id, died.token)]) == [None]
     return {"ready": ready_id, "delayed": delayed_id, "leased": held_id, "dead": dead_id}
 
 
@@ -84,7 +84,7 @@ async def test_queues_are_listed_with_the_numbers_of_the_last_stock(
     await in_every_state(store, alice)
     before, _ = await console.queues(text="JOB")
     assert [(row.ready, row.delayed, row.leased, row.dead) for row in before] == [(0, 0, 0, 0)]
-    await Ledger(store).count_all_messages(pause=0, force=True)
+    await store.maintenance.count_all_messages(pause=0, force=True)
     [jobs], following = await console.queues(text="JOB")
     assert (jobs.name, jobs.creator, jobs.owner, jobs.max_deliveries) == ("jobs", "alice", None, 1)
     assert (jobs.ready, jobs.delayed, jobs.leased, jobs.dead) == (1, 1, 1, 1)
@@ -113,7 +113,7 @@ async def test_queues_come_in_the_order_asked_for_page_by_page(
     console: Console, store: Store, alice: Identity, any_database: str, order: str, expected: list[str]
 ) -> None:
     for name, count in (("one", 1), ("two", 2), ("three", 3), ("void", 0)):
-        await store.create_queue(alice.id, name)
+        await store.queues.create(alice.id, name)
         for _ in range(count):
             await send(store, SendRequest(alice.id, Draft((name,), b"")))
     connection = await asyncpg.connect(any_database)
@@ -122,7 +122,7 @@ async def test_queues_come_in_the_order_asked_for_page_by_page(
         " WHERE q.id = r.queue_id AND q.name = 'two'"
     )
     await connection.close()
-    await Ledger(store).count_all_messages(pause=0, force=True)
+    await store.maintenance.count_all_messages(pause=0, force=True)
     found: list[str] = []
     after: str | None = None
     for _ in range(8):
@@ -152,7 +152,7 @@ async def test_a_long_queue_is_as_long_as_at_the_last_stock(
     unknown = await console.queue("jobs")
     assert (unknown.ready, unknown.exact) == (10_001, False)
     await fill(any_database, "jobs", 4_999)
-    await Ledger(store).count_all_messages(pause=0, force=True)
+    await store.maintenance.count_all_messages(pause=0, force=True)
     await fill(any_database, "jobs", 5)
     jobs = await console.queue("jobs")
     assert (jobs.ready, jobs.exact) == (15_000, False)
@@ -271,7 +271,7 @@ async def test_filters_apply_before_paging(
     console: Console, store: Store, alice: Identity, any_database: str, name: str
 ) -> None:
     where = FILTERS[name]
-    clients = {"alice": alice.id, "bob": (await store.register("bob")).id}
+    clients = {"alice": alice.id, "bob": (await store.clients.register("bob")).id}
     senders = [("alice", "bob")[n % 3 % 2] for n in range(30)]
     drafts = [
         Draft(
@@ -397,7 +397,7 @@ async def test_looking_changes_and_locks_nothing(
         await connection.fetch(locked)
         assert len((await console.messages("jobs")).messages) == 1  # it does not wait for who has the lock
     await connection.close()
-    assert (await store.count("jobs")).ready == 1
+    assert (await store.queues.count("jobs")).ready == 1
 
 
 # Clients
@@ -406,8 +406,8 @@ async def test_looking_changes_and_locks_nothing(
 async def test_clients_are_listed_by_name_and_by_whether_they_are_online(
     console: Console, store: Store, alice: Identity
 ) -> None:
-    broker = await store.join_broker("here", seconds=1000)
-    await store.take_sessions([alice.id], broker)
+    broker = await store.brokers.join("here", seconds=1000)
+    await store.clients.take_sessions([alice.id], broker)
     rows, following = await console.clients(limit=1)
     rest, end = await console.clients(limit=1, after=following)
     assert [(row.name, row.broker, row.has_secret) for row in (*rows, *rest)] == [
@@ -445,7 +445,7 @@ async def test_a_client_is_shown_with_its_part_in_what_is_ready(
 async def test_a_clients_messages_have_pages_over_all_queues(
     console: Console, store: Store, alice: Identity, which: Which, name: str, limit: int
 ) -> None:
-    bob = await store.register("bob")
+    bob = await store.clients.register("bob")
     queues = ("jobs", "Audit", "@bob")
     sent = await send(
         store,
@@ -494,7 +494,7 @@ async def test_a_search_finds_names_in_any_case_and_messages_by_number(
 
 async def test_a_search_finds_a_ready_message_among_many_lanes(console: Console, store: Store, alice: Identity) -> None:
     for n in range(10):
-        await store.create_queue(alice.id, f"q{n}")
+        await store.queues.create(alice.id, f"q{n}")
     sent = await send(
         store,
         *(
@@ -524,11 +524,11 @@ async def test_a_search_gives_as_many_as_it_may(console: Console, store: Store, 
 
 
 async def test_brokers_are_listed_with_what_they_published(console: Console, store: Store, alice: Identity) -> None:
-    ended = await store.join_broker("a", seconds=0)
-    living = await store.join_broker("b", seconds=1000)
-    await store.take_sessions([alice.id], living)
-    await Ledger(store).publish_figures(living, {"answered": 5})
-    await Ledger(store).publish_figures(4711, {"answered": 5})
+    ended = await store.brokers.join("a", seconds=0)
+    living = await store.brokers.join("b", seconds=1000)
+    await store.clients.take_sessions([alice.id], living)
+    await store.brokers.publish_figures(living, {"answered": 5})
+    await store.brokers.publish_figures(4711, {"answered": 5})
     first, second = await console.brokers()
     assert (first.id, first.alive, first.clients, first.figures, first.figures_at) == (ended, False, 0, None, None)
     assert (second.id, second.name, second.alive, second.clients) == (living, "b", True, 1)

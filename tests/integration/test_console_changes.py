@@ -9,33 +9,33 @@ import pytest
 
 from stafette import errors
 from stafette.database import laboratory
+from stafette.database.audit import Actor
 from stafette.database.console import Console
-from stafette.database.requests import LeaseRequest, NackRequest, SendRequest
+from stafette.database.messages import LeaseRequest, NackRequest, SendRequest
 from stafette.database.store import Store
-from stafette.database.views import Actor
 from stafette.model import Draft, QueueOptions, Selection
 from tests.support.actors import ADMIN
 
 
 @pytest.fixture
 def console(store: Store) -> Console:
-    return Console(store)
+    return Console(store.pool)
 
 
 # Queues and clients
 
 
 async def test_a_queue_of_an_operator_is_like_any_other(console: Console, store: Store) -> None:
-    alice = await store.register("alice")
+    alice = await store.clients.register("alice")
     await console.create_queue(ADMIN, "graveyard")
     options = QueueOptions(exclude_own=True, max_body=10, max_deliveries=3, dead_letter="graveyard")
     made = await console.create_queue(ADMIN, "jobs", options)
     assert (made.name, made.creator, made.ready, made.dead_letter) == ("jobs", "operator", 0, "graveyard")
     assert (made.exclude_own, made.max_body, made.max_deliveries) == (True, 10, 3)
-    assert [queue.creator for queue in await store.queues() if not queue.owner] == ["operator", "operator"]
-    assert (await store.queue("jobs")).creator == "operator"
+    assert [queue.creator for queue in await store.queues.all() if not queue.owner] == ["operator", "operator"]
+    assert (await store.queues.get("jobs")).creator == "operator"
     assert [(row.name, row.creator) for row in (await console.queues(text="jobs"))[0]] == [("jobs", "operator")]
-    [answer] = await store.send([SendRequest(alice.id, Draft(("jobs",), b"hello"))])
+    [answer] = await store.messages.send([SendRequest(alice.id, Draft(("jobs",), b"hello"))])
     assert isinstance(answer, list)
     with pytest.raises(errors.QueueExists):
         await console.create_queue(ADMIN, "jobs")
@@ -48,18 +48,18 @@ async def test_a_queue_of_an_operator_is_like_any_other(console: Console, store:
 async def test_nobody_is_not_an_operator_to_those_who_ask_through_a_broker(console: Console, store: Store) -> None:
     await console.create_queue(ADMIN, "jobs")
     for attempt in (
-        store.create_queue(None, "others"),  # type: ignore[arg-type]
-        store.delete_queue(None, "jobs"),  # type: ignore[arg-type]
-        store.purge(None, "jobs"),  # type: ignore[arg-type]
+        store.queues.create(None, "others"),  # type: ignore[arg-type]
+        store.queues.delete(None, "jobs"),  # type: ignore[arg-type]
+        store.queues.purge(None, "jobs"),  # type: ignore[arg-type]
     ):
         with pytest.raises(errors.ClientNotFound):
             await attempt
 
 
 async def test_an_operator_deletes_queues_but_not_personal_ones(console: Console, store: Store) -> None:
-    alice = await store.register("alice")
+    alice = await store.clients.register("alice")
     await console.create_queue(ADMIN, "jobs")
-    await store.send([SendRequest(alice.id, Draft(("jobs",), b""))])
+    await store.messages.send([SendRequest(alice.id, Draft(("jobs",), b""))])
     with pytest.raises(errors.QueueNotEmpty):
         await console.delete_queue(ADMIN, "jobs")
     await console.delete_queue(ADMIN, "jobs", force=True)
@@ -70,8 +70,8 @@ async def test_an_operator_deletes_queues_but_not_personal_ones(console: Console
 
 
 async def test_an_operator_empties_any_queue(console: Console, store: Store) -> None:
-    alice = await store.register("alice")
-    await store.send(
+    alice = await store.clients.register("alice")
+    await store.messages.send(
         [SendRequest(alice.id, Draft(("@alice",), b"")), SendRequest(alice.id, Draft(("@alice",), b"", delay=1000))]
     )
     assert await console.purge(ADMIN, "@alice") == 2
@@ -79,15 +79,15 @@ async def test_an_operator_empties_any_queue(console: Console, store: Store) -> 
 
 
 async def test_an_operator_revives_or_buries_the_dead(console: Console, store: Store) -> None:
-    alice = await store.register("alice")
+    alice = await store.clients.register("alice")
     await console.create_queue(ADMIN, "jobs", QueueOptions(max_deliveries=1))
 
     async def let_one_die() -> None:
-        [answer] = await store.lease([LeaseRequest(alice.id, Selection("jobs"))])
+        [answer] = await store.messages.lease([LeaseRequest(alice.id, Selection("jobs"))])
         assert isinstance(answer, list)
-        await store.nack([NackRequest(answer[0].message.id, answer[0].token)])
+        await store.messages.nack([NackRequest(answer[0].message.id, answer[0].token)])
 
-    await store.send([SendRequest(alice.id, Draft(("jobs",), b""))])
+    await store.messages.send([SendRequest(alice.id, Draft(("jobs",), b""))])
     await let_one_die()
     assert await console.redrive(ADMIN, "jobs") == 1
     await let_one_die()
@@ -95,12 +95,12 @@ async def test_an_operator_revives_or_buries_the_dead(console: Console, store: S
 
 
 async def test_an_operator_deletes_clients_that_are_offline(console: Console, store: Store) -> None:
-    alice = await store.register("alice", secret="a hash")
-    broker = await store.join_broker("here", seconds=1000)
-    await store.take_sessions([alice.id], broker)
+    alice = await store.clients.register("alice", secret="a hash")
+    broker = await store.brokers.join("here", seconds=1000)
+    await store.clients.take_sessions([alice.id], broker)
     with pytest.raises(errors.AlreadyOnline):
         await console.delete_client(ADMIN, "alice")
-    await store.leave_broker(broker)
+    await store.brokers.leave(broker)
     await console.delete_client(ADMIN, "alice")
     with pytest.raises(errors.ClientNotFound):
         await console.delete_client(ADMIN, "alice")
@@ -110,10 +110,10 @@ async def test_an_operator_deletes_clients_that_are_offline(console: Console, st
 
 
 async def test_orders_reach_the_broker_that_they_are_for(console: Console, store: Store, any_database: str) -> None:
-    alice, bob = await store.register("alice"), await store.register("bob")
-    here, gone = await store.join_broker("here", seconds=1000), await store.join_broker("gone", seconds=0)
-    await store.take_sessions([alice.id], here)
-    await store.take_sessions([bob.id], gone)
+    alice, bob = await store.clients.register("alice"), await store.clients.register("bob")
+    here, gone = await store.brokers.join("here", seconds=1000), await store.brokers.join("gone", seconds=0)
+    await store.clients.take_sessions([alice.id], here)
+    await store.clients.take_sessions([bob.id], gone)
     heard: asyncio.Queue[str] = asyncio.Queue()
     connection = await asyncpg.connect(any_database)
     await connection.add_listener(f"stafette_orders_{here}", lambda *order: heard.put_nowait(order[-1]))
@@ -166,11 +166,11 @@ async def test_a_session_lasts_until_its_time_or_secret_is_over(console: Console
 
 
 async def test_what_changes_something_writes_its_line_and_what_fails_none(console: Console, store: Store) -> None:
-    alice = await store.register("alice")
-    broker = await store.join_broker("here", seconds=1000)
-    await store.take_sessions([alice.id], broker)
+    alice = await store.clients.register("alice")
+    broker = await store.brokers.join("here", seconds=1000)
+    await store.clients.take_sessions([alice.id], broker)
     await console.create_queue(ADMIN, "jobs")
-    await store.send([SendRequest(alice.id, Draft(("jobs",), b"")) for _ in range(2)])
+    await store.messages.send([SendRequest(alice.id, Draft(("jobs",), b"")) for _ in range(2)])
     with pytest.raises(errors.QueueNotEmpty):
         await console.delete_queue(ADMIN, "jobs")
     with pytest.raises(errors.AlreadyOnline):
@@ -182,14 +182,14 @@ async def test_what_changes_something_writes_its_line_and_what_fails_none(consol
     await console.set_secret(ADMIN, "alice", "hash")
     assert await console.disconnect(ADMIN, "alice")
     await console.drain(ADMIN, broker)
-    await store.leave_broker(broker)
+    await store.brokers.leave(broker)
     assert not await console.disconnect(ADMIN, "alice")
     await console.delete_client(ADMIN, "alice")
     assert await console.claim_operator(ADMIN, "viewer", "hash")
     assert not await console.claim_operator(ADMIN, "viewer", "another")
     await console.set_operator_secret(ADMIN, "viewer", None)
     await console.open_session(ADMIN, b"token", seconds=10)
-    lines = await console.audit_lines()
+    lines = await console.audit.lines()
     assert {(line.role, line.address) for line in lines} == {("admin", "127.0.0.1")}
     assert [(line.action, line.subject, line.detail) for line in reversed(lines)] == [
         ("create queue", "jobs", ""),
@@ -209,18 +209,18 @@ async def test_what_changes_something_writes_its_line_and_what_fails_none(consol
 
 async def test_what_was_done_is_noted_newest_first(console: Console, any_database: str) -> None:
     for number in range(5):
-        await console.record(ADMIN, "purge", f"queue {number}", "3 messages")
-    lines = await console.audit_lines(limit=2)
+        await console.audit.record(ADMIN, "purge", f"queue {number}", "3 messages")
+    lines = await console.audit.lines(limit=2)
     assert [line.subject for line in lines] == ["queue 4", "queue 3"]
-    more = await console.audit_lines(before=lines[-1].id)
+    more = await console.audit.lines(before=lines[-1].id)
     assert [line.subject for line in more] == ["queue 2", "queue 1", "queue 0"]
     assert (more[0].role, more[0].address, more[0].action) == ("admin", "127.0.0.1", "purge")
     assert (more[0].detail, lines[0].at >= more[0].at) == ("3 messages", True)
     connection = await asyncpg.connect(any_database)
     await connection.execute("ALTER TABLE stafette.audit ALTER COLUMN id RESTART WITH 100003")
     await connection.close()
-    await console.record(Actor("viewer", "::1"), "login", "")
-    assert [line.id for line in await console.audit_lines()] == [100_003, 5, 4]
+    await console.audit.record(Actor("viewer", "::1"), "login", "")
+    assert [line.id for line in await console.audit.lines()] == [100_003, 5, 4]
 
 
 # The laboratory

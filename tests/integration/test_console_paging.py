@@ -45,10 +45,10 @@ async def connection(database: str) -> AsyncIterator[asyncpg.Connection[asyncpg.
 async def _fill(server: Databases, *, analysed: bool) -> None:
     await server.clear()
     async with await Store.open(server.migrated) as store:
-        alice = await store.register("alice")
+        alice = await store.clients.register("alice")
         for name in ("bob", "carol"):
-            await store.register(name)
-        await store.create_queue(alice.id, "jobs")
+            await store.clients.register(name)
+        await store.queues.create(alice.id, "jobs")
     await _execute(
         server.migrated,
         "ALTER TABLE stafette.ready SET (autovacuum_enabled = off)",

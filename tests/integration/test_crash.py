@@ -23,8 +23,9 @@ import asyncpg
 import pytest
 
 from stafette.database import schema
+from stafette.database.clients import Identity
 from stafette.database.embedded import EmbeddedPostgres
-from stafette.database.requests import Identity, LeaseRequest, ReadRequest, SendRequest
+from stafette.database.messages import LeaseRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import RequestTimeout, StafetteError, Unavailable
 from stafette.model import Draft, LeaseRef, QueueOptions, Selection
@@ -60,9 +61,9 @@ async def store(server: EmbeddedPostgres) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def client(store: Store) -> Identity:
-    client = await store.register("client")
+    client = await store.clients.register("client")
     for queue in (KEPT, COPY, POPPED, LEASED):
-        await store.create_queue(client.id, queue, QueueOptions(max_deliveries=1000))
+        await store.queues.create(client.id, queue, QueueOptions(max_deliveries=1000))
     return client
 
 
@@ -148,7 +149,7 @@ class Load:
         queues = (KEPT, COPY, POPPED, LEASED)
         self.ledger.tried.update(bodies)
         answers = await self.ledger.answer(
-            self.store.send([SendRequest(self.client.id, Draft(queues, body)) for body in bodies])
+            self.store.messages.send([SendRequest(self.client.id, Draft(queues, body)) for body in bodies])
         )
         if answers is not None:
             assert all(isinstance(ids, list) and len(ids) == len(queues) for ids in answers)
@@ -156,7 +157,7 @@ class Load:
 
     async def _pop(self) -> None:
         answers = await self.ledger.answer(
-            self.store.receive([ReadRequest(self.client.id, Selection(POPPED, count=BATCH))])
+            self.store.messages.receive([ReadRequest(self.client.id, Selection(POPPED, count=BATCH))])
         )
         if answers is None:
             self.ledger.unanswered_pops += BATCH
@@ -166,14 +167,14 @@ class Load:
 
     async def _lease(self) -> None:
         answers = await self.ledger.answer(
-            self.store.lease([LeaseRequest(self.client.id, Selection(LEASED, count=BATCH), seconds=3600)])
+            self.store.messages.lease([LeaseRequest(self.client.id, Selection(LEASED, count=BATCH), seconds=3600)])
         )
         if not answers:
             return
         assert isinstance(answers[0], list)
         leases = answers[0]
         ends = await self.ledger.answer(
-            self.store.ack([LeaseRef(leased.message.id, leased.token) for leased in leases])
+            self.store.messages.ack([LeaseRef(leased.message.id, leased.token) for leased in leases])
         )
         if ends is None:
             self.ledger.unanswered_acks.update(leased.message.body for leased in leases)
@@ -186,7 +187,7 @@ async def drain(store: Store, client: Identity, queue: str) -> set[bytes]:
     """All that is left in a queue, each once."""
     bodies: list[bytes] = []
     while True:
-        [answer] = await store.receive([ReadRequest(client.id, Selection(queue, count=1000))])
+        [answer] = await store.messages.receive([ReadRequest(client.id, Selection(queue, count=1000))])
         assert isinstance(answer, list), answer
         if not answer:
             assert len(set(bodies)) == len(bodies), f"twice in queue {queue}"
@@ -199,7 +200,7 @@ async def take_leases_back(server: EmbeddedPostgres, store: Store) -> None:
     connection = await asyncpg.connect(server.url)
     await connection.execute("UPDATE stafette.leased SET leased_until = now() - interval '1 second'")
     await connection.close()
-    while await store.expire_leases(limit=1000):
+    while await store.maintenance.expire_leases(limit=1000):
         pass
 
 
@@ -313,7 +314,7 @@ async def test_a_key_makes_it_safe_to_repeat_a_send_whose_answer_was_lost(
         for batch in range(0, (ROUNDS + 1) * ANSWERS_PER_ROUND, BATCH):
             bodies = [f"{name} {number}".encode() for number in range(batch, batch + BATCH)]
             sends = [SendRequest(client.id, Draft((KEPT, COPY), body), key=body.decode()) for body in bodies]
-            while (answers := await ledger.answer(repeating.send(sends))) is None:
+            while (answers := await ledger.answer(repeating.messages.send(sends))) is None:
                 pass
             for body, answer in zip(bodies, answers, strict=True):
                 assert isinstance(answer, list), answer
@@ -334,7 +335,7 @@ async def test_a_key_makes_it_safe_to_repeat_a_send_whose_answer_was_lost(
 
     # Then each message is in each queue exactly once, under the id that its sender was told
     for place, queue in enumerate((KEPT, COPY)):
-        [found] = await store.receive([ReadRequest(client.id, Selection(queue, count=2 * len(ids)))])
+        [found] = await store.messages.receive([ReadRequest(client.id, Selection(queue, count=2 * len(ids)))])
         assert isinstance(found, list), found
         assert len(found) == len(ids)
         assert {message.body: message.id for message in found} == {body: of[place] for body, of in ids.items()}

@@ -20,9 +20,8 @@ from threading import Event
 import asyncpg
 import pytest
 
-from stafette.database import binaries, embedded
-from stafette.database.embedded import EmbeddedPostgres
-from stafette.database.server_user import ServerUser
+from stafette.database.embedded import EmbeddedPostgres, binaries, cluster
+from stafette.database.embedded.server_user import ServerUser
 from stafette.errors import InternalError, InvalidRequest, Unavailable
 
 POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
@@ -223,8 +222,8 @@ def test_start_waits_for_the_processes_of_a_killed_server(make: Make, monkeypatc
     kill_and_wait(server.pid)
 
     waits = Event()
-    monkeypatch.setattr(embedded, "PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(embedded.log, "warning", lambda *_: waits.set())
+    monkeypatch.setattr(cluster, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(cluster.log, "warning", lambda *_: waits.set())
     with ThreadPoolExecutor() as pool:
         started = pool.submit(server.start)
         try:
@@ -416,7 +415,7 @@ def test_a_socket_folder_laid_out_by_somebody_else_is_refused(
 ) -> None:
     sockets = tmp_path / "sockets"
     sockets.mkdir()
-    monkeypatch.setattr(embedded, "SOCKETS", sockets)
+    monkeypatch.setattr(cluster, "SOCKETS", sockets)
     server = make()
     folder = sockets / f"stafette-{ServerUser.of(server.data / 'postgres').uid}"
     if trap == "a link":
@@ -443,7 +442,7 @@ def test_root_starts_a_server_that_is_not_root(running: EmbeddedPostgres) -> Non
 
 @as_root
 def test_the_owner_of_the_cluster_runs_it(open_folder: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "SOCKETS", open_folder)
+    monkeypatch.setattr(cluster, "SOCKETS", open_folder)
     server = make()
     server.start()
     server.stop()

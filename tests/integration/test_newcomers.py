@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from stafette.database import schema
-from stafette.database.requests import LeaseRequest, ReadRequest, SendRequest
+from stafette.database.messages import LeaseRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
 from stafette.model import Draft, Message, Selection
@@ -34,16 +34,16 @@ async def test_a_read_knows_who_came_after_it_had_begun(new_database: str, verb:
     holder = await asyncpg.connect(new_database)
     await holder.execute(HELD_UP)
     async with await Store.open(new_database) as store:
-        reader = await store.register("reader")
+        reader = await store.clients.register("reader")
         await holder.execute("SELECT pg_advisory_lock(1)")
         reading = asyncio.create_task(read(store, verb, ReadRequest(reader.id, Selection(context=7))))
         waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
         async with asyncio.timeout(30):
             while not await holder.fetchval(waiting):
                 await asyncio.sleep(0)
-            newcomer = await store.register("newcomer")
-            await store.create_queue(newcomer.id, "new")
-            await store.send([SendRequest(newcomer.id, Draft(("new",), b"hello", context=7))])
+            newcomer = await store.clients.register("newcomer")
+            await store.queues.create(newcomer.id, "new")
+            await store.messages.send([SendRequest(newcomer.id, Draft(("new",), b"hello", context=7))])
             await holder.execute("SELECT pg_advisory_unlock(1)")
             message = await reading
     await holder.close()
@@ -53,9 +53,9 @@ async def test_a_read_knows_who_came_after_it_had_begun(new_database: str, verb:
 async def read(store: Store, verb: str, ask: ReadRequest) -> Message:
     """The one message that there is."""
     if verb == "receive":
-        [messages] = await store.receive([ask])
+        [messages] = await store.messages.receive([ask])
         assert not isinstance(messages, StafetteError)
         return messages[0]
-    [leases] = await store.lease([LeaseRequest(ask.client, ask.selection)])
+    [leases] = await store.messages.lease([LeaseRequest(ask.client, ask.selection)])
     assert not isinstance(leases, StafetteError)
     return leases[0].message

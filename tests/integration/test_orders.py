@@ -67,7 +67,7 @@ Brokers = Callable[..., Awaitable[tuple[Runtime, str]]]
 async def listening(broker: int, store: Store) -> None:
     """Wait until a broker hears what is said on its channel."""
     async with asyncio.timeout(30):
-        while not await store.value(
+        while not await store.pool.value(
             "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE 'LISTEN%stafette_orders_' || $1 || '%')",
             str(broker),
         ):
@@ -77,7 +77,7 @@ async def listening(broker: int, store: Store) -> None:
 async def test_a_client_is_disconnected_with_a_word_of_goodbye(brokers: Brokers) -> None:
     runtime, url = await brokers()
     await listening(runtime.broker_id, runtime.store)
-    console = Console(runtime.store)
+    console = Console(runtime.store.pool)
     alice, bob = await Wire.connect(url, "alice"), await Wire.connect(url, "bob")
     assert await console.disconnect(ADMIN, "alice")
     goodbye = await alice.answer()
@@ -105,7 +105,7 @@ async def test_a_client_is_disconnected_with_a_word_of_goodbye(brokers: Brokers)
 async def test_a_read_that_waits_is_told_to_ask_elsewhere(brokers: Brokers) -> None:
     runtime, url = await brokers()
     await listening(runtime.broker_id, runtime.store)
-    console = Console(runtime.store)
+    console = Console(runtime.store.pool)
     await console.create_queue(ADMIN, "jobs")
     alice = await Wire.connect(url, "alice")
     alice.send(wire.Receive(2, Selection("jobs"), wait=1000))
@@ -123,7 +123,7 @@ async def test_a_read_that_waits_is_told_to_ask_elsewhere(brokers: Brokers) -> N
 
 async def test_what_was_accepted_is_answered_before_the_end(brokers: Brokers) -> None:
     runtime, url = await brokers()
-    console = Console(runtime.store)
+    console = Console(runtime.store.pool)
     await console.create_queue(ADMIN, "jobs")
     alice = await Wire.connect(url, "alice")
     async with asyncio.timeout(30):
@@ -139,7 +139,7 @@ async def test_what_was_accepted_is_answered_before_the_end(brokers: Brokers) ->
     assert isinstance(refused, wire.Goodbye)
     assert refused.id == 3
     await alice.close()
-    assert (await runtime.store.count("jobs")).ready == 1
+    assert (await runtime.store.queues.count("jobs")).ready == 1
 
 
 async def test_a_client_of_ours_comes_back_by_itself(
@@ -153,7 +153,7 @@ async def test_a_client_of_ours_comes_back_by_itself(
     async with asyncio.timeout(30):
         while not len(runtime.core.waiting):
             await asyncio.sleep(0)
-        assert await Console(runtime.store).disconnect(ADMIN, "alice")
+        assert await Console(runtime.store.pool).disconnect(ADMIN, "alice")
         while runtime.core.admission.refusals.get("Goodbye", 0) == 0 and len(runtime.core.waiting):
             await asyncio.sleep(0)
         await alice.send("jobs", b"after all")
@@ -185,7 +185,7 @@ async def test_what_a_client_of_ours_has_under_way_is_answered_after_it_came_bac
             await alice.ping()
     await holding.close()
     assert before.client in runtime.core.sessions
-    assert (await runtime.store.count("jobs")).ready == 1
+    assert (await runtime.store.queues.count("jobs")).ready == 1
 
 
 async def test_orders_that_have_become_pointless_are_ignored(
@@ -204,7 +204,7 @@ async def test_orders_that_have_become_pointless_are_ignored(
 async def test_a_broker_drains_and_ends_when_told_to(database: str, tmp_path: Path) -> None:
     async with broker_processes(database, tmp_path) as processes, await Store.open(database) as store:
         broker = await processes.start()
-        console = Console(store)
+        console = Console(store.pool)
         [row] = await console.brokers()
         async with await stafette.aio.connect(broker.url, name="alice") as alice:
             await alice.create_queue("jobs")

@@ -67,11 +67,11 @@ async def connection(
 ) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A connection to a database that holds so many messages, for anyone and for bob, with some contexts."""
     async with await Store.open(database) as store:
-        alice = await store.register("alice")
-        await store.register("bob")
-        await store.register("carol")
+        alice = await store.clients.register("alice")
+        await store.clients.register("bob")
+        await store.clients.register("carol")
         for name in ("jobs", "others"):
-            await store.create_queue(alice.id, name, QueueOptions(exclude_own=name == "others"))
+            await store.queues.create(alice.id, name, QueueOptions(exclude_own=name == "others"))
     connection = await asyncpg.connect(database)
     await prepare_connection(connection)
     await connection.execute(FILL, request.param)
@@ -159,8 +159,8 @@ async def test_a_plan_from_when_all_was_empty_does_when_queues_are_full(
 @pytest.mark.parametrize("call", ["ack", "nack", "extend", "expire leases"])
 async def test_a_lease_is_found_by_its_id_whatever_the_statistics_say(database: str, call: str) -> None:
     async with await Store.open(database) as store:
-        alice = await store.register("alice")
-        await store.create_queue(alice.id, "jobs")
+        alice = await store.clients.register("alice")
+        await store.queues.create(alice.id, "jobs")
     connection = await asyncpg.connect(database)
     await prepare_connection(connection)
     fill = """

@@ -162,7 +162,7 @@ async def catalogue_is_empty(url: str) -> bool:
 async def test_reset_starts_afresh(new_database: str) -> None:
     await schema.migrate(new_database)
     async with await Store.open(new_database) as store:
-        await store.register("alice")
+        await store.clients.register("alice")
     await schema.reset(new_database)
     async with await Store.open(new_database) as store:
-        assert await store.clients() == []
+        assert await store.clients.all() == []

@@ -14,10 +14,10 @@ from stafette.database.store import Store
 @pytest.fixture
 async def application(store: Store, any_database: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A connection of a role with the documented grant."""
-    alice = await store.register("alice")
-    await store.register("bob", secret="hash")
-    await store.create_queue(alice.id, "jobs")
-    await store.create_queue(alice.id, "audit")
+    alice = await store.clients.register("alice")
+    await store.clients.register("bob", secret="hash")
+    await store.queues.create(alice.id, "jobs")
+    await store.queues.create(alice.id, "audit")
     connection = await asyncpg.connect(any_database)
     await connection.execute("""
         CREATE ROLE app;

@@ -32,7 +32,7 @@ from hypothesis.stateful import (
 from stafette.database import schema
 from stafette.database.connect import connect
 from stafette.database.console import Console
-from stafette.database.requests import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
+from stafette.database.messages import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import LeaseLost, StafetteError
 from stafette.model import Client, Draft, Leased, LeaseRef, Message, Queue, QueueOptions, Selection
@@ -295,10 +295,10 @@ class StoreMachine(RuleBasedStateMachine):
     def register(self, name: str, mode: str, secret: str | None, change: bool = False) -> None:
         if change:
             self.agree(
-                self.real(Console(self.store).set_secret(ADMIN, name, secret)),
+                self.real(Console(self.store.pool).set_secret(ADMIN, name, secret)),
                 outcome(self.model.set_secret, name, secret),
             )
-        actual = self.real(self.store.register(name, mode=mode, secret=secret))
+        actual = self.real(self.store.clients.register(name, mode=mode, secret=secret))
         number = 0 if isinstance(actual, StafetteError) else actual.id
         expected = outcome(self.model.register, name, mode, secret, number)
         if both := self.agree(actual, expected):
@@ -310,7 +310,9 @@ class StoreMachine(RuleBasedStateMachine):
     def delete_client(self, name: str, supply: list[SendRequest]) -> None:
         """Perhaps with something waiting for it."""
         self._agree_on_sends([altered(send, send.sender, send.key, receiver=name) for send in supply])
-        self.agree(self.real(Console(self.store).delete_client(ADMIN, name)), outcome(self.model.delete_client, name))
+        self.agree(
+            self.real(Console(self.store.pool).delete_client(ADMIN, name)), outcome(self.model.delete_client, name)
+        )
 
     # Queues
 
@@ -337,7 +339,7 @@ class StoreMachine(RuleBasedStateMachine):
         options = QueueOptions(
             exclude_own=exclude_own, max_body=max_body, max_deliveries=max_deliveries, dead_letter=dead_letter
         )
-        actual = self.real(self.store.create_queue(creator, name, options, exist_ok=exist_ok))
+        actual = self.real(self.store.queues.create(creator, name, options, exist_ok=exist_ok))
         expected = outcome(self.model.create_queue, creator, name, options, exist_ok=exist_ok)
         if both := self.agree(actual, expected):
             self.same_queue(*both)
@@ -352,14 +354,14 @@ class StoreMachine(RuleBasedStateMachine):
         who, store, model = self.number(client), self.store, self.model
         if work.startswith("delete"):
             force = work.endswith("force")
-            actual = self.real(store.delete_queue(who, queue, force=force))
+            actual = self.real(store.queues.delete(who, queue, force=force))
             self.agree(actual, outcome(model.delete_queue, who, queue, force=force))
         elif work == "purge":
-            self.same(self.real(store.purge(who, queue)), outcome(model.purge, who, queue))
+            self.same(self.real(store.queues.purge(who, queue)), outcome(model.purge, who, queue))
         elif work == "remove dead":
-            self.same(self.real(Console(store).delete_dead(ADMIN, queue)), outcome(model.delete_dead, queue))
+            self.same(self.real(Console(store.pool).delete_dead(ADMIN, queue)), outcome(model.delete_dead, queue))
         else:
-            self.same(self.real(Console(store).redrive(ADMIN, queue)), outcome(model.redrive, queue))
+            self.same(self.real(Console(store.pool).redrive(ADMIN, queue)), outcome(model.redrive, queue))
 
     # Looking around
 
@@ -375,29 +377,31 @@ class StoreMachine(RuleBasedStateMachine):
         self, client: str, queue: str, viewer: int | None, page: int, after: str, limit: int | None
     ) -> None:
         store, model = self.store, self.model
-        if clients := self.agree(self.real(store.client(client)), outcome(model.client, client)):
+        if clients := self.agree(self.real(store.clients.get(client)), outcome(model.client, client)):
             self.same_client(*clients)
-        if queues := self.agree(self.real(store.personal_queue(client)), outcome(model.personal_queue, client)):
+        if queues := self.agree(self.real(store.queues.personal(client)), outcome(model.personal_queue, client)):
             self.same_queue(*queues)
-        if queues := self.agree(self.real(store.queue(queue)), outcome(model.queue, queue)):
+        if queues := self.agree(self.real(store.queues.get(queue)), outcome(model.queue, queue)):
             self.same_queue(*queues)
-            self.same_queue(self.run(store.queue(queues[0].id)), queues[1])
-        self.same(self.real(store.count(queue)), outcome(model.count, queue))
-        listed = [found.name for found in self.run(store.queues(after=after, limit=limit))]
+            self.same_queue(self.run(store.queues.get(queues[0].id)), queues[1])
+        self.same(self.real(store.queues.count(queue)), outcome(model.count, queue))
+        listed = [found.name for found in self.run(store.queues.all(after=after, limit=limit))]
         assert listed == sorted(name for name in model.queues if name > after)[:limit]
-        listed = [found.name for found in self.run(store.clients(after=after, limit=limit))]
+        listed = [found.name for found in self.run(store.clients.all(after=after, limit=limit))]
         assert listed == sorted(known.name for known in model.clients.values() if known.name > after)[:limit]
         who = None if viewer is None else self.number(viewer)
         if both := self.agree(self.real(self._pages(queue, who, page)), outcome(model.browse, queue, who)):
             self.agree_each([both[0]], [both[1]], self.same_message)
         if who is not None:
-            waiting = self.run(store.waiting_queues(who, limit=limit))
+            waiting = self.run(store.queues.waiting(who, limit=limit))
             for found, (expected, messages) in zip(waiting, model.waiting_queues(who, limit), strict=True):
                 self.same_queue(found, expected, messages)
 
     async def _pages(self, queue: str, viewer: int | None, limit: int) -> list[Message]:
         found: list[Message] = []
-        while page := await self.store.browse(queue, viewer=viewer, after=found[-1].id if found else None, limit=limit):
+        while page := await self.store.messages.browse(
+            queue, viewer=viewer, after=found[-1].id if found else None, limit=limit
+        ):
             assert len(page) <= limit
             found += page
         return found
@@ -414,7 +418,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _agree_on_sends(self, batch: list[SendRequest]) -> None:
         batch = [msgspec.structs.replace(send, sender=self.number(send.sender)) for send in batch]
-        self.agree_each(self.run(self.store.send(batch)), self.model.send(batch), self.same_id)
+        self.agree_each(self.run(self.store.messages.send(batch)), self.model.send(batch), self.same_id)
 
     def _numbered(self, batch: list[ReadRequest]) -> list[ReadRequest]:
         return [msgspec.structs.replace(ask, client=self.number(ask.client)) for ask in batch]
@@ -424,9 +428,9 @@ class StoreMachine(RuleBasedStateMachine):
         self._agree_on_sends(supply)
         self._pass(later)
         batch = self._numbered(batch)
-        self.agree_each(self.run(self.store.peek(batch)), self.model.peek(batch), self.same_message)
+        self.agree_each(self.run(self.store.messages.peek(batch)), self.model.peek(batch), self.same_message)
         if not leave:
-            self.agree_each(self.run(self.store.receive(batch)), self.model.receive(batch), self.same_message)
+            self.agree_each(self.run(self.store.messages.receive(batch)), self.model.receive(batch), self.same_message)
 
     # Leases
 
@@ -447,7 +451,7 @@ class StoreMachine(RuleBasedStateMachine):
             LeaseRequest(ask.client, ask.selection, time)
             for ask, time in zip(self._numbered(batch), times, strict=False)
         ]
-        actual = self.run(self.store.lease(wishes))
+        actual = self.run(self.store.messages.lease(wishes))
         self.agree_each(actual, self.model.lease(wishes), self.same_lease)
         given = [leased for answer in actual if isinstance(answer, list) for leased in answer]
         held = [LeaseRef(leased.message.id, leased.token) for leased in given]
@@ -494,13 +498,13 @@ class StoreMachine(RuleBasedStateMachine):
         self._pass(seconds)
         for work in upkeep:
             if work == "leases":
-                self._agree_on_moved(self.store.expire_leases, self.model.expire_leases(), one_by_one)
+                self._agree_on_moved(self.store.maintenance.expire_leases, self.model.expire_leases(), one_by_one)
             elif work == "delayed":
-                self._agree_on_moved(self.store.promote_delayed, self.model.promote_delayed(), one_by_one)
+                self._agree_on_moved(self.store.maintenance.promote_delayed, self.model.promote_delayed(), one_by_one)
             elif work == "expired":
-                self._agree_on_dropped(self.store.drop_expired, self.model.drop_expired(), one_by_one)
+                self._agree_on_dropped(self.store.maintenance.drop_expired, self.model.drop_expired(), one_by_one)
             else:
-                self._agree_on_dropped(self.store.forget_keys, self.model.forget_keys(), one_by_one)
+                self._agree_on_dropped(self.store.maintenance.forget_keys, self.model.forget_keys(), one_by_one)
 
     def _pass(self, seconds: float) -> None:
         if seconds:
@@ -525,7 +529,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(target=brokers, name=st.sampled_from(["north", "south"]), seconds=seconds)
     def join_broker(self, name: str, seconds: float) -> int:
-        broker = self.run(self.store.join_broker(name, seconds=seconds))
+        broker = self.run(self.store.brokers.join(name, seconds=seconds))
         assert broker not in self.model.brokers
         self.model.join_broker(broker, name, seconds)
         return broker
@@ -533,11 +537,11 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(broker=brokers, seconds=seconds, leaves=mostly(False, True))
     def renew_broker(self, broker: int, seconds: float, leaves: bool) -> None:
         if leaves:
-            self.run(self.store.leave_broker(broker))
+            self.run(self.store.brokers.leave(broker))
             self.model.leave_broker(broker)
-        actual = self.run(self.store.renew_broker(broker, seconds=seconds))
+        actual = self.run(self.store.brokers.renew(broker, seconds=seconds))
         assert actual is self.model.renew_broker(broker, seconds)
-        assert self.run(self.store.broker_sessions(broker)) == self.model.broker_sessions(broker)
+        assert self.run(self.store.brokers.sessions(broker)) == self.model.broker_sessions(broker)
 
     @rule(target=sessions, clients=st.lists(people, min_size=1, max_size=3), broker=brokers)
     def take_sessions(self, clients: list[int], broker: int) -> Any:
@@ -549,7 +553,7 @@ class StoreMachine(RuleBasedStateMachine):
         return self._agree_on_sessions([client, *(self.number(other) for other in more)], broker, [token])
 
     def _agree_on_sessions(self, clients: list[int], broker: int, resumed: list[int]) -> Any:
-        actual = self.real(self.store.take_sessions(clients, broker, resumed=resumed))
+        actual = self.real(self.store.clients.take_sessions(clients, broker, resumed=resumed))
         both = self.agree(actual, outcome(self.model.take_sessions, clients, broker, resumed))
         taken = []
         for client, token, session in zip(clients, *both, strict=True) if both else ():
@@ -557,20 +561,20 @@ class StoreMachine(RuleBasedStateMachine):
             if token is not None and session is not None:
                 session.token = token
                 taken.append((client, token))
-        assert self.run(self.store.broker_sessions(broker)) == self.model.broker_sessions(broker)
+        assert self.run(self.store.brokers.sessions(broker)) == self.model.broker_sessions(broker)
         return multiple(*taken)
 
     @rule(first=sessions, more=st.lists(sessions, max_size=2), forged=mostly(False, True))
     def release_sessions(self, first: tuple[int, int], more: list[tuple[int, int]], forged: bool) -> None:
         released = [(client, -token if forged else token) for client, token in [first, *more]]
-        self.run(self.store.release_sessions(released))
+        self.run(self.store.clients.release_sessions(released))
         self.model.release_sessions(released)
 
     # After every step
 
     @invariant()
     def all_queues_look_the_same(self) -> None:
-        queues = self.run(self.store.queues())
+        queues = self.run(self.store.queues.all())
         expected = sorted(self.model.queues.values(), key=lambda queue: queue.name)
         self.agree_each([queues], [expected], self.same_queue)
 
@@ -588,9 +592,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def all_clients_and_brokers_look_the_same(self) -> None:
-        assert self.run(self.store.overview()) == self.model.overview()
+        assert self.run(self.store.monitoring.overview()) == self.model.overview()
         expected = sorted(self.model.clients.values(), key=lambda client: client.name)
-        self.agree_each([self.run(self.store.clients())], [expected], self.same_client)
+        self.agree_each([self.run(self.store.clients.all())], [expected], self.same_client)
 
 
 @pytest.mark.slow

@@ -17,9 +17,10 @@ from stafette.broker.maintenance.history import WriteHistory, until_slot, work_o
 from stafette.broker.maintenance.message_counts import CountMessages
 from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
+from stafette.database.clients import Identity
 from stafette.database.console import Console
-from stafette.database.ledger import Ledger, Work
-from stafette.database.requests import Identity, LeaseRequest, NackRequest, SendRequest
+from stafette.database.maintenance import Maintenance, Work
+from stafette.database.messages import LeaseRequest, NackRequest, SendRequest
 from stafette.database.store import Store
 from stafette.model import Draft, QueueOptions, Selection
 from tests.support.actors import ADMIN
@@ -29,29 +30,29 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 def console(store: Store) -> Console:
-    return Console(store)
+    return Console(store.pool)
 
 
 @pytest.fixture
-def ledger(store: Store) -> Ledger:
-    return Ledger(store)
+def maintenance(store: Store) -> Maintenance:
+    return store.maintenance
 
 
 @pytest.fixture
 async def alice(store: Store) -> Identity:
-    identity = await store.register("alice")
+    identity = await store.clients.register("alice")
     for name in ("jobs", "mail", "void"):
-        await store.create_queue(identity.id, name, QueueOptions(max_deliveries=1))
+        await store.queues.create(identity.id, name, QueueOptions(max_deliveries=1))
     return identity
 
 
 async def fill(store: Store, alice: Identity) -> None:
     """Six ready in jobs and one in mail, one each delayed, leased and dead in jobs."""
-    await store.send([SendRequest(alice.id, Draft(("jobs",), b"", priority=10)) for _ in range(2)])
-    answers = await store.lease([LeaseRequest(alice.id, Selection("jobs"), 1000) for _ in range(2)])
+    await store.messages.send([SendRequest(alice.id, Draft(("jobs",), b"", priority=10)) for _ in range(2)])
+    answers = await store.messages.lease([LeaseRequest(alice.id, Selection("jobs"), 1000) for _ in range(2)])
     [_, [died]] = [answer for answer in answers if isinstance(answer, list)]
-    await store.nack([NackRequest(died.message.id, died.token)])
-    await store.send(
+    await store.messages.nack([NackRequest(died.message.id, died.token)])
+    await store.messages.send(
         [
             *(
                 SendRequest(alice.id, Draft(("jobs",), b"", priority=n, receiver=(None, "alice")[n % 2]))
@@ -75,10 +76,10 @@ async def execute(url: str, sql: str, *arguments: object) -> list[asyncpg.Record
 
 
 async def test_stock_is_of_all_messages_by_queue_and_state(
-    console: Console, ledger: Ledger, store: Store, alice: Identity
+    console: Console, maintenance: Maintenance, store: Store, alice: Identity
 ) -> None:
     await fill(store, alice)
-    assert await ledger.count_all_messages(pause=0)
+    assert await maintenance.count_all_messages(pause=0)
     stock = await console.stock()
     assert (stock.ready, stock.delayed, stock.leased, stock.dead) == (7, 1, 1, 1)
     assert (stock.clients, stock.online, stock.brokers, stock.queues) == (1, 0, 0, 4)
@@ -92,7 +93,7 @@ async def test_stock_is_of_all_messages_by_queue_and_state(
 
 
 async def test_the_oldest_is_found_behind_any_priority_and_receiver(
-    console: Console, ledger: Ledger, store: Store, alice: Identity, any_database: str
+    console: Console, maintenance: Maintenance, store: Store, alice: Identity, any_database: str
 ) -> None:
     await fill(store, alice)
     [[oldest]] = await execute(
@@ -101,7 +102,7 @@ async def test_the_oldest_is_found_behind_any_priority_and_receiver(
         " FROM stafette.ready AS r JOIN stafette.queues AS q ON q.id = r.queue_id WHERE q.name = 'jobs')"
         " RETURNING arrived_at",
     )
-    await ledger.count_all_messages(pause=0)
+    await maintenance.count_all_messages(pause=0)
     assert (await console.stock()).oldest_at == oldest
     assert {row.name: row.oldest_at == oldest for row in (await console.queues())[0] if row.ready} == {
         "jobs": True,
@@ -118,13 +119,13 @@ async def test_before_the_first_stock_little_is_counted_at_once(
 
 
 async def test_stock_follows_what_goes(
-    console: Console, ledger: Ledger, store: Store, alice: Identity, any_database: str
+    console: Console, maintenance: Maintenance, store: Store, alice: Identity, any_database: str
 ) -> None:
     await fill(store, alice)
-    await ledger.count_all_messages(pause=0)
+    await maintenance.count_all_messages(pause=0)
     await console.purge(ADMIN, "jobs")
     await console.delete_queue(ADMIN, "mail", force=True)
-    await ledger.count_all_messages(pause=0, force=True)
+    await maintenance.count_all_messages(pause=0, force=True)
     stock = await console.stock()
     assert (stock.ready, stock.delayed, stock.oldest_at) == (0, 0, None)
     assert [tuple(row) for row in await execute(
@@ -132,45 +133,47 @@ async def test_stock_follows_what_goes(
     )] == [(0, 0, 1, 1, None)]  # fmt: skip
 
 
-async def test_only_what_changed_is_written(ledger: Ledger, store: Store, alice: Identity, any_database: str) -> None:
+async def test_only_what_changed_is_written(
+    maintenance: Maintenance, store: Store, alice: Identity, any_database: str
+) -> None:
     await fill(store, alice)
-    await ledger.count_all_messages(pause=0)
+    await maintenance.count_all_messages(pause=0)
     versions = "SELECT queue_id, ctid, xmin, xmax FROM stafette.stock_of_queues ORDER BY queue_id"
     before = await execute(any_database, versions)
-    await store.send([SendRequest(alice.id, Draft(("mail",), b""))])
-    await ledger.count_all_messages(pause=0, force=True)
+    await store.messages.send([SendRequest(alice.id, Draft(("mail",), b""))])
+    await maintenance.count_all_messages(pause=0, force=True)
     after = await execute(any_database, versions)
     assert len(before) == len(after) == 2
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False]
 
 
 async def test_stock_is_taken_by_one_at_a_time_and_not_too_often(
-    ledger: Ledger, store: Store, any_database: str
+    maintenance: Maintenance, store: Store, any_database: str
 ) -> None:
     connection = await asyncpg.connect(any_database)
     async with connection.transaction():
         assert await connection.fetchval("SELECT stafette.count_all_messages(0)")
-        assert not await ledger.count_all_messages(pause=0, force=True)  # somebody is at it
+        assert not await maintenance.count_all_messages(pause=0, force=True)  # somebody is at it
     await connection.close()
-    assert not await ledger.count_all_messages(pause=1000)
+    assert not await maintenance.count_all_messages(pause=1000)
     await execute(any_database, "UPDATE stafette.stock SET at = now() - interval '1001 seconds'")
-    assert await ledger.count_all_messages(pause=1000)
+    assert await maintenance.count_all_messages(pause=1000)
     await execute(any_database, "UPDATE stafette.stock SET at = now() - interval '1001 seconds', seconds = 60")
-    assert not await ledger.count_all_messages(pause=1000)  # that would be more than a twentieth of the time
+    assert not await maintenance.count_all_messages(pause=1000)  # that would be more than a twentieth of the time
     await execute(any_database, "UPDATE stafette.stock SET at = now() - interval '1201 seconds', seconds = 60")
-    assert await ledger.count_all_messages(pause=1000)
+    assert await maintenance.count_all_messages(pause=1000)
     await execute(any_database, "UPDATE stafette.stock SET at = now() + interval '1 day'")
-    assert await ledger.count_all_messages(pause=1000)  # a clock has been put back
+    assert await maintenance.count_all_messages(pause=1000)  # a clock has been put back
 
 
 # History
 
 
-async def test_brokers_add_up_in_both_resolutions(console: Console, ledger: Ledger) -> None:
+async def test_brokers_add_up_in_both_resolutions(console: Console, maintenance: Maintenance) -> None:
     work = Work(
         sent=1, received=2, failed=3, refused=4, requests=5, batches=6, queue_seconds=0.5, database_seconds=0.25
     )
-    await asyncio.gather(*(ledger.add_history(work) for _ in range(4)))
+    await asyncio.gather(*(maintenance.add_history(work) for _ in range(4)))
     for span in (10, 300, 3600):
         points = await console.history(since=datetime.now(UTC) - DAY, span=span)
         assert sum(point.sent for point in points) == 4
@@ -183,20 +186,22 @@ async def test_brokers_add_up_in_both_resolutions(console: Console, ledger: Ledg
 
 
 async def test_the_stock_taker_adds_depths_and_the_last_counts(
-    console: Console, ledger: Ledger, store: Store, alice: Identity
+    console: Console, maintenance: Maintenance, store: Store, alice: Identity
 ) -> None:
     await fill(store, alice)
-    broker = await store.join_broker("here", seconds=1000)
-    await store.take_sessions([alice.id], broker)
-    await ledger.count_all_messages(pause=0)
-    await store.send([SendRequest(alice.id, Draft(("mail",), b""))])
-    await ledger.count_all_messages(pause=0, force=True)
+    broker = await store.brokers.join("here", seconds=1000)
+    await store.clients.take_sessions([alice.id], broker)
+    await maintenance.count_all_messages(pause=0)
+    await store.messages.send([SendRequest(alice.id, Draft(("mail",), b""))])
+    await maintenance.count_all_messages(pause=0, force=True)
     last = (await console.history(since=datetime.now(UTC) - DAY, span=10))[-1]
     assert (last.ready, last.delayed, last.leased, last.dead, last.online) == (8, 1, 1, 1, 1)
     assert (last.sent, last.requests) == (0, 0)
 
 
-async def test_points_are_made_of_slots_and_begin_in_time(console: Console, ledger: Ledger, any_database: str) -> None:
+async def test_points_are_made_of_slots_and_begin_in_time(
+    console: Console, maintenance: Maintenance, any_database: str
+) -> None:
     await execute(
         any_database,
         "INSERT INTO stafette.history (span, at, sent, ready) SELECT 10, t.at, 1, CASE WHEN t.n < 5 THEN t.n END"
@@ -217,7 +222,7 @@ async def test_points_are_made_of_slots_and_begin_in_time(console: Console, ledg
 
 
 async def test_the_longest_queues_have_a_history_of_their_own(
-    console: Console, ledger: Ledger, store: Store, alice: Identity, any_database: str
+    console: Console, maintenance: Maintenance, store: Store, alice: Identity, any_database: str
 ) -> None:
     await execute(
         any_database,
@@ -230,19 +235,21 @@ async def test_the_longest_queues_have_a_history_of_their_own(
         " SELECT nextval('stafette.message_id'), q.id, 0, 1, 5, 0, now(), '' FROM stafette.queues AS q,"
         " generate_series(1, CASE q.name WHEN 'q77' THEN 1 ELSE 2 END) WHERE q.name LIKE 'q%'",
     )
-    await ledger.count_all_messages(pause=0)
+    await maintenance.count_all_messages(pause=0)
     since = datetime.now(UTC) - timedelta(minutes=5)
     assert [depth.messages for depth in await console.queue_history("q1", since=since)] == [2]
     assert await console.queue_history("q77", since=since) == []
     await execute(any_database, "UPDATE stafette.queue_depths SET at = at - interval '2 minutes'")
-    await ledger.count_all_messages(pause=0, force=True)
-    await ledger.count_all_messages(pause=0, force=True)
+    await maintenance.count_all_messages(pause=0, force=True)
+    await maintenance.count_all_messages(pause=0, force=True)
     depths = await console.queue_history("q1", since=since)
     assert len(depths) in (2, 3)  # three when a minute passed between the last two
     assert depths == sorted(depths, key=lambda depth: depth.at)
 
 
-async def test_what_is_past_its_time_is_forgotten_in_steps(console: Console, ledger: Ledger, any_database: str) -> None:
+async def test_what_is_past_its_time_is_forgotten_in_steps(
+    console: Console, maintenance: Maintenance, any_database: str
+) -> None:
     await execute(
         any_database,
         "INSERT INTO stafette.history (span, at) SELECT s.span, now() - s.age + n * interval '300 seconds'"
@@ -258,9 +265,9 @@ async def test_what_is_past_its_time_is_forgotten_in_steps(console: Console, led
         any_database,
         "INSERT INTO stafette.operator_sessions VALUES ('old', 'admin', now()), ('new', 'admin', now() + '1 hour')",
     )
-    assert await ledger.forget_history(limit=3) == 3 + 3 + 3 + 1
-    assert await ledger.forget_history(limit=3) == 2 + 2 + 1
-    assert await ledger.forget_history(limit=3) == 0
+    assert await maintenance.forget_history(limit=3) == 3 + 3 + 3 + 1
+    assert await maintenance.forget_history(limit=3) == 2 + 2 + 1
+    assert await maintenance.forget_history(limit=3) == 0
     [counts] = await execute(
         any_database,
         "SELECT (SELECT count(*) FROM stafette.history), (SELECT count(*) FROM stafette.queue_depths),"
@@ -276,7 +283,7 @@ async def test_a_broker_writes_down_what_it_did(
     brokers: Callable[..., Awaitable[tuple[Runtime, str]]], connect: Callable[..., Awaitable[Client]]
 ) -> None:
     runtime, url = await brokers()
-    console = Console(runtime.store)
+    console = Console(runtime.store.pool)
     alice = await connect("alice", url)
     await alice.create_queue("jobs")
     await alice.create_queue("more")
@@ -311,7 +318,7 @@ async def test_a_broker_takes_stock_and_publishes_its_figures(
     database: str, brokers: Callable[..., Awaitable[tuple[Runtime, str]]], connect: Callable[..., Awaitable[Client]]
 ) -> None:
     runtime, url = await brokers()
-    console = Console(runtime.store)
+    console = Console(runtime.store.pool)
     alice = await connect("alice", url)
     await alice.create_queue("jobs")
     await alice.send("jobs", b"")

@@ -9,7 +9,8 @@ import pytest
 
 from stafette import errors
 from stafette.database.console import Console
-from stafette.database.requests import Overview, ReadRequest, SendRequest
+from stafette.database.messages import ReadRequest, SendRequest
+from stafette.database.monitoring import Overview
 from stafette.database.store import Store
 from stafette.model import Draft, QueueOptions, Selection
 from tests.support.actors import ADMIN
@@ -23,174 +24,180 @@ async def lapse(url: str) -> None:
 
 
 async def test_a_client_registers_once_and_is_then_identified(store: Store) -> None:
-    first = await store.register("alice", mode="read-only", secret="hash")
-    again = await store.register("alice", mode="full", secret="other")
+    first = await store.clients.register("alice", mode="read-only", secret="hash")
+    again = await store.clients.register("alice", mode="full", secret="other")
     assert first == again
     assert (again.mode, again.secret) == ("read-only", "hash")
-    assert (await store.client("alice")).name == "alice"
-    assert [client.name for client in await store.clients()] == ["alice"]
+    assert (await store.clients.get("alice")).name == "alice"
+    assert [client.name for client in await store.clients.all()] == ["alice"]
 
 
 async def test_registering_at_once_gives_one_client(store: Store) -> None:
-    identities = await asyncio.gather(*(store.register("alice") for _ in range(8)))
+    identities = await asyncio.gather(*(store.clients.register("alice") for _ in range(8)))
     assert len({identity.id for identity in identities}) == 1
-    assert (await store.overview()).queues == 1
+    assert (await store.monitoring.overview()).queues == 1
 
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "a\nb", "\x7f"])
 async def test_a_bad_name_is_refused(store: Store, name: str) -> None:
     with pytest.raises(errors.InvalidRequest):
-        await store.register(name)
-    client = await store.register("alice")
+        await store.clients.register(name)
+    client = await store.clients.register("alice")
     with pytest.raises(errors.InvalidRequest):
-        await store.create_queue(client.id, name)
+        await store.queues.create(client.id, name)
 
 
 async def test_one_live_session_per_name(store: Store, any_database: str) -> None:
-    alice, bob = await store.register("alice"), await store.register("bob")
-    here, there = await store.join_broker("here", seconds=1000), await store.join_broker("there", seconds=1000)
+    alice, bob = await store.clients.register("alice"), await store.clients.register("bob")
+    here, there = await store.brokers.join("here", seconds=1000), await store.brokers.join("there", seconds=1000)
 
-    [token, refused, for_bob] = await store.take_sessions([alice.id, alice.id, bob.id], here)
+    [token, refused, for_bob] = await store.clients.take_sessions([alice.id, alice.id, bob.id], here)
     assert token is not None
     assert refused is None
     assert for_bob is not None
-    assert await store.take_sessions([alice.id], there) == [None]
-    assert (await store.client("alice")).broker == "here"
+    assert await store.clients.take_sessions([alice.id], there) == [None]
+    assert (await store.clients.get("alice")).broker == "here"
 
-    await store.release_sessions([(alice.id, token + 1000)])  # not the token of this session
-    assert await store.take_sessions([alice.id], there) == [None]
-    await store.release_sessions([(alice.id, token)])
-    [new_token] = await store.take_sessions([alice.id], there)
+    await store.clients.release_sessions([(alice.id, token + 1000)])  # not the token of this session
+    assert await store.clients.take_sessions([alice.id], there) == [None]
+    await store.clients.release_sessions([(alice.id, token)])
+    [new_token] = await store.clients.take_sessions([alice.id], there)
     assert new_token not in (None, token)
-    assert await store.broker_sessions(there) == {alice.id: new_token}
+    assert await store.brokers.sessions(there) == {alice.id: new_token}
 
-    await store.leave_broker(there)
-    assert (await store.client("alice")).broker is None
-    assert await store.take_sessions([alice.id], here) != [None]
+    await store.brokers.leave(there)
+    assert (await store.clients.get("alice")).broker is None
+    assert await store.clients.take_sessions([alice.id], here) != [None]
 
 
 async def test_a_broker_that_does_not_renew_loses_its_names(store: Store, any_database: str) -> None:
-    alice = await store.register("alice")
-    dead, live = await store.join_broker("dead", seconds=1000), await store.join_broker("live", seconds=1000)
-    await store.take_sessions([alice.id], dead)
-    assert await store.renew_broker(dead, seconds=1000) is True
+    alice = await store.clients.register("alice")
+    dead, live = await store.brokers.join("dead", seconds=1000), await store.brokers.join("live", seconds=1000)
+    await store.clients.take_sessions([alice.id], dead)
+    assert await store.brokers.renew(dead, seconds=1000) is True
     await lapse(any_database)
-    assert (await store.client("alice")).broker is None
-    await store.renew_broker(live, seconds=1000)
-    [token] = await store.take_sessions([alice.id], live)
+    assert (await store.clients.get("alice")).broker is None
+    await store.brokers.renew(live, seconds=1000)
+    [token] = await store.clients.take_sessions([alice.id], live)
     assert token is not None
-    assert await store.renew_broker(dead, seconds=1000) is False
-    assert await store.broker_sessions(dead) == {}
-    assert await store.renew_broker(4711, seconds=1000) is None
+    assert await store.brokers.renew(dead, seconds=1000) is False
+    assert await store.brokers.sessions(dead) == {}
+    assert await store.brokers.renew(4711, seconds=1000) is None
 
 
 async def test_racing_for_a_name_has_one_winner(store: Store) -> None:
-    alice = await store.register("alice")
-    brokers = [await store.join_broker(f"broker {number}", seconds=1000) for number in range(8)]
-    tokens = await asyncio.gather(*(store.take_sessions([alice.id], broker) for broker in brokers))
+    alice = await store.clients.register("alice")
+    brokers = [await store.brokers.join(f"broker {number}", seconds=1000) for number in range(8)]
+    tokens = await asyncio.gather(*(store.clients.take_sessions([alice.id], broker) for broker in brokers))
     assert sum(token is not None for [token] in tokens) == 1
 
 
 async def test_deleting_a_client_takes_its_own_and_leaves_what_it_sent(store: Store) -> None:
-    alice, bob = await store.register("alice", secret="hash"), await store.register("bob")
-    await store.create_queue(bob.id, "jobs")
-    await store.send(
+    alice, bob = await store.clients.register("alice", secret="hash"), await store.clients.register("bob")
+    await store.queues.create(bob.id, "jobs")
+    await store.messages.send(
         [
             SendRequest(alice.id, Draft(("jobs",), b"from alice")),
             SendRequest(bob.id, Draft(("jobs", "@alice"), b"for alice", receiver="alice")),
         ]
     )
-    broker = await store.join_broker("here", seconds=1000)
-    [token] = await store.take_sessions([alice.id], broker)
+    broker = await store.brokers.join("here", seconds=1000)
+    [token] = await store.clients.take_sessions([alice.id], broker)
     with pytest.raises(errors.AlreadyOnline):
-        await Console(store).delete_client(ADMIN, "alice")
+        await Console(store.pool).delete_client(ADMIN, "alice")
     assert token is not None
-    await store.release_sessions([(alice.id, token)])
+    await store.clients.release_sessions([(alice.id, token)])
 
-    await Console(store).delete_client(ADMIN, "alice")
-    for missing in (store.client("alice"), store.personal_queue("alice"), store.delete_client("alice", by=bob.id)):
+    await Console(store.pool).delete_client(ADMIN, "alice")
+    for missing in (
+        store.clients.get("alice"),
+        store.queues.personal("alice"),
+        store.clients.delete("alice", by=bob.id),
+    ):
         with pytest.raises(errors.ClientNotFound):
             await missing
-    assert isinstance((await store.send([SendRequest(alice.id, Draft(("jobs",), b""))]))[0], errors.ClientNotFound)
-    [[message]] = await store.receive([ReadRequest(bob.id, Selection("jobs", count=9))])  # type: ignore[misc]
+    assert isinstance(
+        (await store.messages.send([SendRequest(alice.id, Draft(("jobs",), b""))]))[0], errors.ClientNotFound
+    )
+    [[message]] = await store.messages.receive([ReadRequest(bob.id, Selection("jobs", count=9))])  # type: ignore[misc]
     assert (message.sender, message.body) == ("alice", b"from alice")
-    again = await store.register("alice")
+    again = await store.clients.register("alice")
     assert again.secret is None
-    assert await store.waiting_queues(again.id) == []
+    assert await store.queues.waiting(again.id) == []
 
 
 async def test_queues_are_made_found_and_listed(store: Store) -> None:
-    alice = await store.register("alice")
+    alice = await store.clients.register("alice")
     options = QueueOptions(exclude_own=True, max_body=10, max_deliveries=3, dead_letter="@alice")
-    made = await store.create_queue(alice.id, "jobs", options)
+    made = await store.queues.create(alice.id, "jobs", options)
     assert (made.creator, made.owner, made.exclude_own, made.max_body) == ("alice", None, True, 10)
     assert (made.max_deliveries, made.dead_letter, made.messages) == (3, "@alice", 0)
-    assert await store.queue("jobs") == await store.queue(made.id) == made
+    assert await store.queues.get("jobs") == await store.queues.get(made.id) == made
     with pytest.raises(errors.QueueExists):
-        await store.create_queue(alice.id, "jobs")
-    assert await store.create_queue(alice.id, "jobs", exist_ok=True) == made
-    assert [queue.name for queue in await store.queues()] == ["@alice", "jobs"]
-    assert [queue.name for queue in await store.queues(after="@alice", limit=1)] == ["jobs"]
-    assert (await store.personal_queue("alice")).owner == "alice"
+        await store.queues.create(alice.id, "jobs")
+    assert await store.queues.create(alice.id, "jobs", exist_ok=True) == made
+    assert [queue.name for queue in await store.queues.all()] == ["@alice", "jobs"]
+    assert [queue.name for queue in await store.queues.all(after="@alice", limit=1)] == ["jobs"]
+    assert (await store.queues.personal("alice")).owner == "alice"
     for missing in ("nowhere", 4711):
         with pytest.raises(errors.QueueNotFound):
-            await store.queue(missing)
+            await store.queues.get(missing)
 
 
 async def test_a_queue_is_deleted_when_empty_or_by_force(store: Store) -> None:
-    alice, reader = await store.register("alice"), await store.register("reader", mode="read-only")
-    await store.create_queue(alice.id, "jobs")
-    await store.send([SendRequest(alice.id, Draft(("jobs",), b""))])
+    alice, reader = await store.clients.register("alice"), await store.clients.register("reader", mode="read-only")
+    await store.queues.create(alice.id, "jobs")
+    await store.messages.send([SendRequest(alice.id, Draft(("jobs",), b""))])
     with pytest.raises(errors.QueueNotEmpty):
-        await store.delete_queue(alice.id, "jobs")
+        await store.queues.delete(alice.id, "jobs")
     with pytest.raises(errors.PermissionDenied):
-        await store.delete_queue(reader.id, "jobs")
+        await store.queues.delete(reader.id, "jobs")
     with pytest.raises(errors.PermissionDenied):
-        await store.delete_queue(alice.id, "@reader")
+        await store.queues.delete(alice.id, "@reader")
     with pytest.raises(errors.PermissionDenied):
-        await store.create_queue(reader.id, "new")
+        await store.queues.create(reader.id, "new")
     with pytest.raises(errors.QueueNotFound):
-        await store.delete_queue(alice.id, "nowhere")
-    await store.delete_queue(alice.id, "jobs", force=True)
-    assert await store.overview() == Overview(
+        await store.queues.delete(alice.id, "nowhere")
+    await store.queues.delete(alice.id, "jobs", force=True)
+    assert await store.monitoring.overview() == Overview(
         clients=2, online=0, brokers=0, queues=2, ready=0, delayed=0, leased=0, dead=0
     )
 
 
 async def test_purging_empties_a_queue_but_not_anothers(store: Store) -> None:
-    alice, bob = await store.register("alice"), await store.register("bob")
-    await store.create_queue(alice.id, "jobs")
-    await store.send(
+    alice, bob = await store.clients.register("alice"), await store.clients.register("bob")
+    await store.queues.create(alice.id, "jobs")
+    await store.messages.send(
         [SendRequest(alice.id, Draft(("jobs", "@bob"), b"")), SendRequest(alice.id, Draft(("jobs",), b"", delay=1000))]
     )
-    assert await store.purge(bob.id, "jobs") == 2
+    assert await store.queues.purge(bob.id, "jobs") == 2
     with pytest.raises(errors.PermissionDenied):
-        await store.purge(alice.id, "@bob")
-    assert await store.purge(bob.id, "@bob") == 1
+        await store.queues.purge(alice.id, "@bob")
+    assert await store.queues.purge(bob.id, "@bob") == 1
 
 
 async def test_waiting_queues_counts_what_is_addressed_to_me(store: Store) -> None:
-    alice, bob = await store.register("alice"), await store.register("bob")
+    alice, bob = await store.clients.register("alice"), await store.clients.register("bob")
     for name in ("a", "b", "c"):
-        await store.create_queue(alice.id, name)
-    await store.send(
+        await store.queues.create(alice.id, name)
+    await store.messages.send(
         [
             SendRequest(alice.id, Draft(("a", "b"), b"", receiver="bob")),
             SendRequest(alice.id, Draft(("b", "@bob"), b"", receiver="bob")),
         ]
     )
-    await store.send([SendRequest(alice.id, Draft(("c",), b""))])
-    waiting = [(queue.name, queue.messages) for queue in await store.waiting_queues(bob.id)]
+    await store.messages.send([SendRequest(alice.id, Draft(("c",), b""))])
+    waiting = [(queue.name, queue.messages) for queue in await store.queues.waiting(bob.id)]
     assert waiting == [("b", 2), ("@bob", 1), ("a", 1)]
-    assert len(await store.waiting_queues(bob.id, limit=2)) == 2
-    assert await store.waiting_queues(alice.id) == []
+    assert len(await store.queues.waiting(bob.id, limit=2)) == 2
+    assert await store.queues.waiting(alice.id) == []
 
 
 async def test_a_secret_can_be_set_and_removed(store: Store) -> None:
-    await store.register("alice")
-    await Console(store).set_secret(ADMIN, "alice", "hash")
-    assert (await store.register("alice")).secret == "hash"
-    await Console(store).set_secret(ADMIN, "alice", None)
-    assert (await store.register("alice")).secret is None
+    await store.clients.register("alice")
+    await Console(store.pool).set_secret(ADMIN, "alice", "hash")
+    assert (await store.clients.register("alice")).secret == "hash"
+    await Console(store.pool).set_secret(ADMIN, "alice", None)
+    assert (await store.clients.register("alice")).secret is None
     with pytest.raises(errors.ClientNotFound):
-        await Console(store).set_secret(ADMIN, "nobody", "hash")
+        await Console(store.pool).set_secret(ADMIN, "nobody", "hash")

@@ -6,16 +6,10 @@ import asyncpg
 import pytest
 
 from stafette import errors
+from stafette.database.clients import Identity
 from stafette.database.console import Console
-from stafette.database.requests import (
-    Counts,
-    ExtendRequest,
-    Identity,
-    LeaseRequest,
-    NackRequest,
-    ReadRequest,
-    SendRequest,
-)
+from stafette.database.messages import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
+from stafette.database.queues import Counts
 from stafette.database.store import Store
 from stafette.model import Draft, Leased, LeaseRef, QueueOptions, Selection
 from tests.support.actors import ADMIN
@@ -23,21 +17,21 @@ from tests.support.actors import ADMIN
 
 @pytest.fixture
 async def worker(store: Store) -> Identity:
-    identity = await store.register("worker")
-    await store.create_queue(identity.id, "graveyard")
-    await store.create_queue(identity.id, "jobs", QueueOptions(max_deliveries=2))
-    await store.create_queue(identity.id, "buried", QueueOptions(max_deliveries=1, dead_letter="graveyard"))
+    identity = await store.clients.register("worker")
+    await store.queues.create(identity.id, "graveyard")
+    await store.queues.create(identity.id, "jobs", QueueOptions(max_deliveries=2))
+    await store.queues.create(identity.id, "buried", QueueOptions(max_deliveries=1, dead_letter="graveyard"))
     return identity
 
 
 async def lease(store: Store, worker: Identity, queue: str = "jobs", seconds: float = 1000) -> Leased:
-    [answer] = await store.lease([LeaseRequest(worker.id, Selection(queue), seconds)])
+    [answer] = await store.messages.lease([LeaseRequest(worker.id, Selection(queue), seconds)])
     assert isinstance(answer, list), answer
     return answer[0]
 
 
 async def send(store: Store, worker: Identity, queue: str = "jobs") -> int:
-    [answer] = await store.send(
+    [answer] = await store.messages.send(
         [SendRequest(worker.id, Draft((queue,), b"work", headers={"a": "b"}, receiver="worker"))]
     )
     assert isinstance(answer, list), answer
@@ -69,16 +63,16 @@ async def test_a_leased_message_is_hidden_until_it_is_done(store: Store, worker:
     work = await lease(store, worker)
     assert work.message.id == message_id
     assert work.message.deliveries == 1
-    assert await store.receive([ReadRequest(worker.id, Selection("jobs"))]) == [[]]
-    assert await store.count("jobs") == Counts(ready=0, delayed=0, leased=1, dead=0)
-    assert await store.ack([held(work)]) == [None]
-    assert await store.count("jobs") == Counts(ready=0, delayed=0, leased=0, dead=0)
+    assert await store.messages.receive([ReadRequest(worker.id, Selection("jobs"))]) == [[]]
+    assert await store.queues.count("jobs") == Counts(ready=0, delayed=0, leased=1, dead=0)
+    assert await store.messages.ack([held(work)]) == [None]
+    assert await store.queues.count("jobs") == Counts(ready=0, delayed=0, leased=0, dead=0)
 
 
 async def test_an_ack_counts_once_and_only_with_its_token(store: Store, worker: Identity) -> None:
     await send(store, worker)
     work = await lease(store, worker)
-    wrong, right, again = await store.ack([LeaseRef(work.message.id, work.token + 1), held(work), held(work)])
+    wrong, right, again = await store.messages.ack([LeaseRef(work.message.id, work.token + 1), held(work), held(work)])
     assert isinstance(wrong, errors.LeaseLost)
     assert right is None
     assert isinstance(again, errors.LeaseLost)
@@ -87,17 +81,17 @@ async def test_an_ack_counts_once_and_only_with_its_token(store: Store, worker: 
 async def test_a_nack_puts_the_message_back_and_counts(store: Store, worker: Identity) -> None:
     await send(store, worker)
     first = await lease(store, worker)
-    assert await store.nack([given_back(first)]) == ["jobs"]
+    assert await store.messages.nack([given_back(first)]) == ["jobs"]
     second = await lease(store, worker)
     assert second.message.deliveries == 2
-    assert [type(answer) for answer in await store.ack([held(first)])] == [errors.LeaseLost]
-    assert await store.ack([held(second)]) == [None]
+    assert [type(answer) for answer in await store.messages.ack([held(first)])] == [errors.LeaseLost]
+    assert await store.messages.ack([held(second)]) == [None]
 
 
 async def test_a_nack_with_a_delay_waits(store: Store, worker: Identity) -> None:
     await send(store, worker)
-    assert await store.nack([given_back(await lease(store, worker), delay=1000)]) == [None]
-    assert await store.count("jobs") == Counts(ready=0, delayed=1, leased=0, dead=0)
+    assert await store.messages.nack([given_back(await lease(store, worker), delay=1000)]) == [None]
+    assert await store.queues.count("jobs") == Counts(ready=0, delayed=1, leased=0, dead=0)
 
 
 async def test_a_lease_that_ran_out_is_lost_and_the_message_comes_again(
@@ -106,11 +100,11 @@ async def test_a_lease_that_ran_out_is_lost_and_the_message_comes_again(
     message_id = await send(store, worker)
     late = await lease(store, worker, seconds=10)
     await let_time_pass(any_database, 11)
-    for [answer] in (
-        await store.ack([held(late)]), await store.nack([given_back(late)]), await store.extend([extended(late, 30)])
-    ):  # fmt: skip
+    messages = store.messages
+    settled = (messages.ack([held(late)]), messages.nack([given_back(late)]), messages.extend([extended(late, 30)]))
+    for [answer] in [await settling for settling in settled]:
         assert type(answer) is errors.LeaseLost
-    assert await store.expire_leases(limit=10) == {"jobs": 1}
+    assert await store.maintenance.expire_leases(limit=10) == {"jobs": 1}
     again = await lease(store, worker)
     assert (again.message.id, again.message.deliveries) == (message_id, 2)
 
@@ -118,30 +112,30 @@ async def test_a_lease_that_ran_out_is_lost_and_the_message_comes_again(
 async def test_extending_keeps_a_lease(store: Store, worker: Identity, any_database: str) -> None:
     await send(store, worker)
     work = await lease(store, worker, seconds=10)
-    assert await store.extend([extended(work, 1000)]) == [None]
+    assert await store.messages.extend([extended(work, 1000)]) == [None]
     await let_time_pass(any_database, 11)
-    assert await store.expire_leases(limit=10) == {}
-    assert await store.ack([held(work)]) == [None]
+    assert await store.maintenance.expire_leases(limit=10) == {}
+    assert await store.messages.ack([held(work)]) == [None]
 
 
 async def test_after_the_last_delivery_a_message_is_dead_until_it_is_redriven(store: Store, worker: Identity) -> None:
     message_id = await send(store, worker)
     for _ in range(2):
-        await store.nack([given_back(await lease(store, worker))])
-    assert await store.count("jobs") == Counts(ready=0, delayed=0, leased=0, dead=1)
-    assert await Console(store).redrive(ADMIN, "jobs") == 1
+        await store.messages.nack([given_back(await lease(store, worker))])
+    assert await store.queues.count("jobs") == Counts(ready=0, delayed=0, leased=0, dead=1)
+    assert await Console(store.pool).redrive(ADMIN, "jobs") == 1
     work = await lease(store, worker)
     assert (work.message.id, work.message.deliveries) == (message_id, 1)
-    await store.nack([given_back(work)])
-    await store.nack([given_back(await lease(store, worker))])
-    assert await Console(store).delete_dead(ADMIN, "jobs") == 1
-    assert await store.count("jobs") == Counts(ready=0, delayed=0, leased=0, dead=0)
+    await store.messages.nack([given_back(work)])
+    await store.messages.nack([given_back(await lease(store, worker))])
+    assert await Console(store.pool).delete_dead(ADMIN, "jobs") == 1
+    assert await store.queues.count("jobs") == Counts(ready=0, delayed=0, leased=0, dead=0)
 
 
 async def test_a_dead_letter_queue_gets_what_died(store: Store, worker: Identity) -> None:
     message_id = await send(store, worker, "buried")
-    await store.nack([given_back(await lease(store, worker, "buried"), delay=1000)])
-    [[message]] = await store.receive([ReadRequest(worker.id, Selection("graveyard"))])  # type: ignore[misc]
+    await store.messages.nack([given_back(await lease(store, worker, "buried"), delay=1000)])
+    [[message]] = await store.messages.receive([ReadRequest(worker.id, Selection("graveyard"))])  # type: ignore[misc]
     assert message.id == message_id
     assert message.headers == {"a": "b", "stafette-died-in": "buried"}
     assert message.deliveries == 0
@@ -149,7 +143,7 @@ async def test_a_dead_letter_queue_gets_what_died(store: Store, worker: Identity
 
 async def test_a_lease_batch_has_its_own_errors(store: Store, worker: Identity) -> None:
     await send(store, worker)
-    missing, found, empty = await store.lease(
+    missing, found, empty = await store.messages.lease(
         [
             LeaseRequest(worker.id, Selection("nowhere")),
             LeaseRequest(worker.id, Selection("jobs")),

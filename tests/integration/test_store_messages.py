@@ -5,26 +5,27 @@ from __future__ import annotations
 import pytest
 
 from stafette import errors
-from stafette.database.requests import Identity, ReadRequest, SendRequest
+from stafette.database.clients import Identity
+from stafette.database.messages import ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.model import Draft, Message, QueueOptions, Selection
 
 
 @pytest.fixture
 async def alice(store: Store) -> Identity:
-    identity = await store.register("alice")
-    await store.create_queue(identity.id, "jobs")
-    await store.create_queue(identity.id, "audit")
+    identity = await store.clients.register("alice")
+    await store.queues.create(identity.id, "jobs")
+    await store.queues.create(identity.id, "audit")
     return identity
 
 
 @pytest.fixture
 async def bob(store: Store, alice: Identity) -> Identity:
-    return await store.register("bob")
+    return await store.clients.register("bob")
 
 
 async def send(store: Store, sender: Identity, body: bytes, queue: str = "jobs", **fields: object) -> int:
-    [answer] = await store.send([SendRequest(sender.id, Draft((queue,), body, **fields))])  # type: ignore[arg-type]
+    [answer] = await store.messages.send([SendRequest(sender.id, Draft((queue,), body, **fields))])  # type: ignore[arg-type]
     assert isinstance(answer, list), answer
     return answer[0]
 
@@ -34,7 +35,7 @@ async def receive(store: Store, client: Identity, **fields: object) -> list[byte
 
 
 async def found(store: Store, client: Identity, **fields: object) -> list[Message]:
-    [answer] = await store.receive([ReadRequest(client.id, Selection(**fields))])  # type: ignore[arg-type]
+    [answer] = await store.messages.receive([ReadRequest(client.id, Selection(**fields))])  # type: ignore[arg-type]
     assert isinstance(answer, list), answer
     return answer
 
@@ -75,12 +76,12 @@ async def test_own_and_common_messages_are_merged_in_order(store: Store, alice: 
 async def test_what_is_addressed_to_another_stays_invisible(store: Store, alice: Identity, bob: Identity) -> None:
     await send(store, alice, b"for bob", receiver="bob")
     assert await receive(store, alice, queue="jobs") == []
-    assert await store.browse("jobs", viewer=alice.id) == []
+    assert await store.messages.browse("jobs", viewer=alice.id) == []
     assert await receive(store, bob, queue="jobs") == [b"for bob"]
 
 
 async def test_a_message_is_in_all_its_queues_or_in_none(store: Store, alice: Identity, bob: Identity) -> None:
-    both, none = await store.send(
+    both, none = await store.messages.send(
         [
             SendRequest(alice.id, Draft(("jobs", "audit"), b"both")),
             SendRequest(alice.id, Draft(("jobs", "nowhere", "audit"), b"none")),
@@ -94,9 +95,9 @@ async def test_a_message_is_in_all_its_queues_or_in_none(store: Store, alice: Id
 
 
 async def test_each_bad_request_of_a_batch_gets_its_own_error(store: Store, alice: Identity, bob: Identity) -> None:
-    reader = await store.register("reader", mode="read-only")
-    await store.create_queue(alice.id, "small", QueueOptions(max_body=3))
-    await store.create_queue(alice.id, "others", QueueOptions(exclude_own=True))
+    reader = await store.clients.register("reader", mode="read-only")
+    await store.queues.create(alice.id, "small", QueueOptions(max_body=3))
+    await store.queues.create(alice.id, "others", QueueOptions(exclude_own=True))
     jobs = ("jobs",)
     cases: list[tuple[SendRequest, type[errors.StafetteError] | None]] = [
         (SendRequest(alice.id, Draft(jobs, b"good 1")), None),
@@ -116,7 +117,7 @@ async def test_each_bad_request_of_a_batch_gets_its_own_error(store: Store, alic
         (SendRequest(alice.id, Draft((), b"")), errors.InvalidRequest),
         (SendRequest(alice.id, Draft(jobs, b"good 2")), None),
     ]
-    answers = await store.send([request for request, _ in cases])
+    answers = await store.messages.send([request for request, _ in cases])
     assert [type(answer) if isinstance(answer, Exception) else None for answer in answers] == [
         kind for _, kind in cases
     ]
@@ -124,7 +125,7 @@ async def test_each_bad_request_of_a_batch_gets_its_own_error(store: Store, alic
 
 
 async def test_a_value_that_postgresql_cannot_hold_hurts_only_its_request(store: Store, alice: Identity) -> None:
-    answers = await store.send(
+    answers = await store.messages.send(
         [
             SendRequest(alice.id, Draft(("jobs",), b"good 1")),
             SendRequest(alice.id, Draft(("jobs\0",), b"")),
@@ -139,7 +140,7 @@ async def test_a_value_that_postgresql_cannot_hold_hurts_only_its_request(store:
 
 
 async def test_each_bad_ask_of_a_batch_gets_its_own_error(store: Store, alice: Identity, bob: Identity) -> None:
-    reader = await store.register("reader", mode="read-only")
+    reader = await store.clients.register("reader", mode="read-only")
     await send(store, alice, b"good")
     asks = [
         ReadRequest(reader.id, Selection("jobs")),
@@ -151,7 +152,7 @@ async def test_each_bad_ask_of_a_batch_gets_its_own_error(store: Store, alice: I
         ReadRequest(999, Selection("jobs")),
         ReadRequest(bob.id, Selection("jobs")),
     ]
-    kinds = [type(answer) for answer in await store.receive(asks)]
+    kinds = [type(answer) for answer in await store.messages.receive(asks)]
     assert kinds == [
         errors.PermissionDenied, errors.QueueNotFound, errors.PermissionDenied, errors.ClientNotFound,
         errors.InvalidRequest, errors.InvalidRequest, errors.ClientNotFound, list,
@@ -159,9 +160,9 @@ async def test_each_bad_ask_of_a_batch_gets_its_own_error(store: Store, alice: I
 
 
 async def test_read_only_clients_may_look(store: Store, alice: Identity) -> None:
-    reader = await store.register("reader", mode="read-only")
+    reader = await store.clients.register("reader", mode="read-only")
     await send(store, alice, b"seen")
-    [answer] = await store.peek([ReadRequest(reader.id, Selection("jobs"))])
+    [answer] = await store.messages.peek([ReadRequest(reader.id, Selection("jobs"))])
     assert isinstance(answer, list)
     assert [message.body for message in answer] == [b"seen"]
 
@@ -178,7 +179,7 @@ ASKS = [
 
 
 async def test_peek_shows_what_receive_gives_and_leaves_it(store: Store, alice: Identity, bob: Identity) -> None:
-    carol = await store.register("carol")
+    carol = await store.clients.register("carol")
     for fields in ASKS:
         for body, priority, receiver, sender in (
             (b"1", 1, None, alice), (b"2", 10, "bob", alice), (b"3", 10, "carol", alice), (b"4", 5, None, alice),
@@ -187,13 +188,13 @@ async def test_peek_shows_what_receive_gives_and_leaves_it(store: Store, alice: 
             await send(store, sender, body, priority=priority, receiver=receiver, context=7)
         ask = ReadRequest(bob.id, Selection(**fields))  # type: ignore[arg-type]
 
-        [first], [again] = await store.peek([ask]), await store.peek([ask])
+        [first], [again] = await store.messages.peek([ask]), await store.messages.peek([ask])
         assert isinstance(first, list)
         assert first == again
         assert len(first) == ask.selection.count
-        assert [first] == await store.receive([ask])
+        assert [first] == await store.messages.receive([ask])
 
-        await store.purge(alice.id, "jobs")
+        await store.queues.purge(alice.id, "jobs")
 
 
 async def test_reading_by_sender_goes_through_all_queues(store: Store, alice: Identity, bob: Identity) -> None:
@@ -214,23 +215,23 @@ async def test_reading_by_context(store: Store, alice: Identity, bob: Identity) 
 
 
 async def test_a_queue_can_keep_ones_own_messages_from_one(store: Store, alice: Identity, bob: Identity) -> None:
-    await store.create_queue(alice.id, "others", QueueOptions(exclude_own=True))
+    await store.queues.create(alice.id, "others", QueueOptions(exclude_own=True))
     await send(store, alice, b"from alice", "others", priority=10, context=1)
     await send(store, bob, b"from bob", "others", priority=1, context=1)
     for fields in ({"queue": "others"}, {"context": 1}, {"queue": "others", "order": "arrival"}):
-        [answer] = await store.peek([ReadRequest(alice.id, Selection(**fields))])
+        [answer] = await store.messages.peek([ReadRequest(alice.id, Selection(**fields))])
         assert isinstance(answer, list)
         assert [message.body for message in answer] == [b"from bob"]
     assert await receive(store, alice, sender="alice") == []
-    assert [message.body for message in await store.browse("others", viewer=alice.id)] == [b"from bob"]
+    assert [message.body for message in await store.messages.browse("others", viewer=alice.id)] == [b"from bob"]
     assert await receive(store, bob, queue="others", count=2) == [b"from alice"]
 
 
 async def test_a_message_can_wait_for_a_client_that_registers_later(store: Store, alice: Identity) -> None:
     await send(store, alice, b"welcome", receiver="carol", allow_unknown=True)
     with pytest.raises(errors.ClientNotFound):
-        await store.client("carol")
-    carol = await store.register("carol")
+        await store.clients.get("carol")
+    carol = await store.clients.register("carol")
     assert await receive(store, carol, queue="jobs") == [b"welcome"]
 
 
@@ -238,10 +239,10 @@ async def test_a_delayed_message_is_ready_when_its_time_comes(store: Store, alic
     await send(store, alice, b"later", delay=3600)
     await send(store, alice, b"soon", delay=0.001)
     assert await receive(store, bob, queue="jobs") == []
-    assert (await store.count("jobs")).delayed == 2
+    assert (await store.queues.count("jobs")).delayed == 2
     promoted: dict[str, int] = {}
     while not promoted:  # until a millisecond has passed
-        promoted = await store.promote_delayed(limit=10)
+        promoted = await store.maintenance.promote_delayed(limit=10)
     assert promoted == {"jobs": 1}
     assert await receive(store, bob, queue="jobs", count=9) == [b"soon"]
 
@@ -249,23 +250,23 @@ async def test_a_delayed_message_is_ready_when_its_time_comes(store: Store, alic
 async def test_an_expired_message_is_never_given_and_then_dropped(store: Store, alice: Identity, bob: Identity) -> None:
     await send(store, alice, b"fleeting", ttl=0.001, context=1)
     await send(store, alice, b"lasting", ttl=3600, context=1)
-    while len(await store.browse("jobs")) > 1:  # until a millisecond has passed
+    while len(await store.messages.browse("jobs")) > 1:  # until a millisecond has passed
         pass
     for fields in ({"queue": "jobs"}, {"sender": "alice"}, {"context": 1}, {"queue": "jobs", "order": "arrival"}):
-        [answer] = await store.peek([ReadRequest(bob.id, Selection(**fields))])
+        [answer] = await store.messages.peek([ReadRequest(bob.id, Selection(**fields))])
         assert isinstance(answer, list)
         assert [message.body for message in answer] == [b"lasting"]
-    assert await store.drop_expired(limit=10) == 1
-    assert (await store.count("jobs")).ready == 1
+    assert await store.maintenance.drop_expired(limit=10) == 1
+    assert (await store.queues.count("jobs")).ready == 1
 
 
 async def test_a_key_makes_a_send_repeatable(store: Store, alice: Identity, bob: Identity) -> None:
     request = SendRequest(alice.id, Draft(("jobs", "audit"), b"once"), key="k")
-    [first] = await store.send([request])
-    second, third = await store.send([request, request])
+    [first] = await store.messages.send([request])
+    second, third = await store.messages.send([request, request])
     assert first == second == third
     assert isinstance(first, list)
-    changed, others = await store.send(
+    changed, others = await store.messages.send(
         [
             SendRequest(alice.id, Draft(("jobs", "audit"), b"twice"), key="k"),
             SendRequest(bob.id, Draft(("jobs",), b"bob's own"), key="k"),
@@ -277,7 +278,7 @@ async def test_a_key_makes_a_send_repeatable(store: Store, alice: Identity, bob:
 
 
 async def test_a_failed_send_does_not_use_up_its_key(store: Store, alice: Identity) -> None:
-    failed, sent = await store.send(
+    failed, sent = await store.messages.send(
         [
             SendRequest(alice.id, Draft(("nowhere",), b""), key="k"),
             SendRequest(alice.id, Draft(("jobs",), b"retried"), key="k"),
@@ -293,17 +294,17 @@ async def test_browse_pages_through_a_queue_in_order_of_arrival(store: Store, al
         for number in range(25)
     ]
     pages: list[int] = []
-    while page := await store.browse("jobs", after=pages[-1] if pages else None, limit=10):
+    while page := await store.messages.browse("jobs", after=pages[-1] if pages else None, limit=10):
         pages.extend(message.id for message in page)
     assert pages == ids
     with pytest.raises(errors.PermissionDenied):
-        await store.browse("@bob", viewer=alice.id)
+        await store.messages.browse("@bob", viewer=alice.id)
 
 
 async def test_many_asks_for_one_queue_get_different_messages(store: Store, alice: Identity, bob: Identity) -> None:
     for number in range(5):
         await send(store, alice, b"%d" % number)
-    answers = await store.receive(
+    answers = await store.messages.receive(
         [
             ReadRequest(bob.id, Selection("jobs")),
             ReadRequest(alice.id, Selection("jobs", count=2)),

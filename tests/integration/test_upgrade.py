@@ -10,7 +10,7 @@ import pytest
 
 from stafette.database import schema
 from stafette.database.console import Console
-from stafette.database.requests import ReadRequest, SendRequest
+from stafette.database.messages import ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.model import Draft, LeaseRef, Selection
 from tests.integration.conftest import Databases
@@ -73,19 +73,19 @@ async def grants(url: str) -> set[tuple[str, str]]:
 
 async def read(store: Store, client: str, queue: str) -> list[tuple[int, bytes]]:
     """All that a client gets from a queue, with its priority."""
-    identity = await store.register(client)
-    [messages] = await store.receive([ReadRequest(identity.id, Selection(queue=queue, count=100))])
+    identity = await store.clients.register(client)
+    [messages] = await store.messages.receive([ReadRequest(identity.id, Selection(queue=queue, count=100))])
     assert isinstance(messages, list)
     return [(message.priority, message.body) for message in messages]
 
 
 async def test_ready_messages_are_received_as_they_were_sent(upgraded: Store) -> None:
-    carol, alice = await upgraded.client("carol"), await upgraded.client("alice")
-    [messages] = await upgraded.peek([ReadRequest(alice.id, Selection(queue="plain"))])
+    carol, alice = await upgraded.clients.get("carol"), await upgraded.clients.get("alice")
+    [messages] = await upgraded.messages.peek([ReadRequest(alice.id, Selection(queue="plain"))])
     assert isinstance(messages, list)
     [urgent] = messages
     assert (urgent.headers, urgent.context, urgent.sender) == ({"kind": "sale", "naïve": "ja"}, 7, "alice")
-    assert (carol.mode, [client.name for client in await upgraded.clients()]) == (
+    assert (carol.mode, [client.name for client in await upgraded.clients.all()]) == (
         "read-only",
         ["alice", "bob", "carol"],
     )
@@ -96,7 +96,7 @@ async def test_ready_messages_are_received_as_they_were_sent(upgraded: Store) ->
 
 
 async def test_queues_keep_their_options(upgraded: Store) -> None:
-    queue = await upgraded.queue("options")
+    queue = await upgraded.queues.get("options")
     assert (queue.exclude_own, queue.max_body, queue.max_deliveries) == (True, 1000, 1)
     assert (queue.dead_letter, queue.creator, queue.messages) == ("dead letters", "alice", 1)
     assert await read(upgraded, "bob", "options") == []
@@ -104,23 +104,23 @@ async def test_queues_keep_their_options(upgraded: Store) -> None:
 
 
 async def test_leases_delays_dead_messages_and_keys_go_on(upgraded: Store) -> None:
-    assert await upgraded.ack([LeaseRef(13, 3)]) == [None]
-    assert await upgraded.expire_leases(limit=10) == {"dying": 1}  # where it dies: one delivery was allowed
-    assert await Console(upgraded).redrive(ADMIN, "dying") == 3
+    assert await upgraded.messages.ack([LeaseRef(13, 3)]) == [None]
+    assert await upgraded.maintenance.expire_leases(limit=10) == {"dying": 1}  # where it dies: one delivery was allowed
+    assert await Console(upgraded.pool).redrive(ADMIN, "dying") == 3
     assert await read(upgraded, "alice", "dying") == [(9, b"dies too"), (5, b"dies"), (1, b"lease ran out")]
     await read(upgraded, "alice", "plain")
-    assert await upgraded.promote_delayed(limit=10) == {"plain": 1}
+    assert await upgraded.maintenance.promote_delayed(limit=10) == {"plain": 1}
     assert await read(upgraded, "alice", "plain") == [(3, b"soon")]
-    alice = (await upgraded.client("alice")).id
-    assert await upgraded.send([SendRequest(alice, Draft(("plain",), b"second"), key="once")]) == [[6]]
-    assert (await upgraded.count("plain")).delayed == 1
+    alice = (await upgraded.clients.get("alice")).id
+    assert await upgraded.messages.send([SendRequest(alice, Draft(("plain",), b"second"), key="once")]) == [[6]]
+    assert (await upgraded.queues.count("plain")).delayed == 1
 
 
 async def test_operators_and_what_they_did_are_there(upgraded: Store) -> None:
-    console = Console(upgraded)
+    console = Console(upgraded.pool)
     assert await console.operator_secret("admin") == "scrypt$admin"
     assert await console.session(b"\x01\x02") == "admin"
-    assert [(line.action, line.subject) for line in await console.audit_lines()] == [
+    assert [(line.action, line.subject) for line in await console.audit.lines()] == [
         ("purge", "plain"),
         ("create queue", "by an operator"),
     ]

@@ -1,5 +1,5 @@
 """Who does things in the console's name."""
 
-from stafette.database.views import Actor
+from stafette.database.audit import Actor
 
 ADMIN = Actor("admin", "127.0.0.1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from stafette.broker import secrets
-from stafette.database.requests import Identity
+from stafette.database.clients import Identity
 from stafette.database.store import Store
 from stafette.errors import NotAuthenticated
 from stafette.protocol import messages as wire
@@ -18,7 +18,7 @@ async def identify(hello: wire.Hello, store: Store, *, require_secrets: bool) ->
     # Hashing takes its time by design, so it does that beside the event loop.
     loop = asyncio.get_running_loop()
     secret = await loop.run_in_executor(None, secrets.hashed, hello.secret) if hello.secret else None
-    identity = await store.register(hello.name, mode=hello.mode, secret=secret)
+    identity = await store.clients.register(hello.name, mode=hello.mode, secret=secret)
     if identity.secret == secret:  # it has just been registered, or never had one
         return identity
     if identity.secret is None:

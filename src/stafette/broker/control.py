@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 
 from stafette.database.embedded import SOCKETS
-from stafette.database.server_user import ServerUser
+from stafette.database.embedded.server_user import ServerUser
 from stafette.errors import InternalError, InvalidRequest, RequestTimeout, Unavailable
 
 log = logging.getLogger(__name__)

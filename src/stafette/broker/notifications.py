@@ -70,7 +70,7 @@ class Notifications:
         self._interests.announced = set()  # whatever broke the last connection may have emptied the table too
         self._announce_due.set()
         self._learn_due.set()
-        await self._store.listen(
+        await self._store.pool.listen(
             {
                 "stafette_parked": lambda _broker: self._learn_due.set(),
                 f"stafette_bell_{self._broker_id}": lambda queue: self._runtime.wake_reads([queue]),
@@ -86,7 +86,7 @@ class Notifications:
         queues = self._waiting.queues | interests.announced
         if queues == interests.announced:  # said already, while more reads began to wait
             return
-        await self._store.announce_interests(self._broker_id, sorted(queues))
+        await self._store.brokers.announce_interests(self._broker_id, sorted(queues))
         new, interests.announced = queues - interests.announced, queues
         self._runtime.wake_reads(sorted(new))
 
@@ -94,20 +94,20 @@ class Notifications:
         """Ask for which queues the others wait."""
         await self._learn_due.wait()
         self._learn_due.clear()
-        self._interests.learn(await self._store.interests_elsewhere(self._broker_id))
+        self._interests.learn(await self._store.brokers.interests_elsewhere(self._broker_id))
         self.wake()
 
     async def _notify(self) -> None:
         await self._notify_due.wait()
         self._notify_due.clear()
         if notifications := self._interests.take_notifications():
-            await self._store.notify_brokers(notifications)
+            await self._store.brokers.notify(notifications)
 
     async def _poll(self) -> None:
         """The slow way behind the notifications; also takes back interests that nobody has any more."""
         await asyncio.sleep(POLL_SECONDS)
         if self._interests.announced - self._waiting.queues:
             self._interests.announced &= self._waiting.queues
-            await self._store.announce_interests(self._broker_id, sorted(self._interests.announced))
+            await self._store.brokers.announce_interests(self._broker_id, sorted(self._interests.announced))
         self._learn_due.set()
         self._runtime.wake_reads()

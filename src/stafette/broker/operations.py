@@ -9,7 +9,7 @@ from stafette.broker.core.broker import Outcome
 from stafette.broker.core.dispatcher import Batch
 from stafette.broker.core.operation import ACK, EXTEND, LEASE, NACK, PEEK, RECEIVE, SEND, Operation
 from stafette.broker.core.session import Session
-from stafette.database.requests import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
+from stafette.database.messages import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
 from stafette.model import LeaseRef
@@ -58,7 +58,7 @@ class Operations:
         return [await self._single[type(request)](session, request)]
 
     async def _send(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        answers = await self._store.send_together(
+        answers = await self._store.messages.send_together(
             [
                 [SendRequest(session.client, draft, request.key) for draft in request.drafts]
                 for session, request in items
@@ -70,13 +70,13 @@ class Operations:
         ]
 
     async def _receive(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        return _messages(items, await self._store.receive([_read(*item) for item in items]))
+        return _messages(items, await self._store.messages.receive([_read(*item) for item in items]))
 
     async def _peek(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        return _messages(items, await self._store.peek([_read(*item) for item in items]))
+        return _messages(items, await self._store.messages.peek([_read(*item) for item in items]))
 
     async def _lease(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        answers = await self._store.lease(
+        answers = await self._store.messages.lease(
             [LeaseRequest(session.client, request.selection, request.seconds) for session, request in items]
         )
         return [
@@ -85,11 +85,13 @@ class Operations:
         ]
 
     async def _ack(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        return _done(items, await self._store.ack([LeaseRef(request.message, request.token) for _, request in items]))
+        return _done(
+            items, await self._store.messages.ack([LeaseRef(request.message, request.token) for _, request in items])
+        )
 
     async def _nack(self, items: Sequence[Item]) -> Sequence[Outcome]:
         given_back = [NackRequest(request.message, request.token, request.delay) for _, request in items]
-        answers = await self._store.nack(given_back)
+        answers = await self._store.messages.nack(given_back)
         for queue in {answer for answer in answers if isinstance(answer, str)}:
             self._arrived(queue)
         return _done(items, [answer if isinstance(answer, StafetteError) else None for answer in answers])
@@ -97,54 +99,56 @@ class Operations:
     async def _extend(self, items: Sequence[Item]) -> Sequence[Outcome]:
         return _done(
             items,
-            await self._store.extend(
+            await self._store.messages.extend(
                 [ExtendRequest(request.message, request.token, request.seconds) for _, request in items]
             ),
         )
 
     async def _bye(self, session: Session, request: wire.Bye) -> Outcome:
-        await self._store.release_sessions([(session.client, session.token)])
+        await self._store.clients.release_sessions([(session.client, session.token)])
         return wire.Done(request.id)
 
     async def _browse(self, session: Session, request: wire.Browse) -> Outcome:
-        page = await self._store.browse(request.queue, viewer=session.client, after=request.after, limit=request.limit)
+        page = await self._store.messages.browse(
+            request.queue, viewer=session.client, after=request.after, limit=request.limit
+        )
         return wire.Messages(request.id, page)
 
     async def _create_queue(self, session: Session, request: wire.CreateQueue) -> Outcome:
-        queue = await self._store.create_queue(
+        queue = await self._store.queues.create(
             session.client, request.queue, request.options, exist_ok=request.exist_ok
         )
         return wire.Queues(request.id, [queue])
 
     async def _delete_queue(self, session: Session, request: wire.DeleteQueue) -> Outcome:
-        await self._store.delete_queue(session.client, request.queue, force=request.force)
+        await self._store.queues.delete(session.client, request.queue, force=request.force)
         return wire.Done(request.id)
 
     async def _look_up_queue(self, _session: Session, request: wire.LookUpQueue) -> Outcome:
-        return wire.Queues(request.id, [await self._store.queue(request.queue)])
+        return wire.Queues(request.id, [await self._store.queues.get(request.queue)])
 
     async def _list_queues(self, _session: Session, request: wire.ListQueues) -> Outcome:
-        return wire.Queues(request.id, await self._store.queues())
+        return wire.Queues(request.id, await self._store.queues.all())
 
     async def _waiting_queues(self, session: Session, request: wire.WaitingQueues) -> Outcome:
-        return wire.Queues(request.id, await self._store.waiting_queues(session.client, limit=request.limit))
+        return wire.Queues(request.id, await self._store.queues.waiting(session.client, limit=request.limit))
 
     async def _look_up_personal_queue(self, _session: Session, request: wire.LookUpPersonalQueue) -> Outcome:
-        return wire.Queues(request.id, [await self._store.personal_queue(request.client)])
+        return wire.Queues(request.id, [await self._store.queues.personal(request.client)])
 
     async def _purge(self, session: Session, request: wire.Purge) -> Outcome:
-        return wire.Counted(request.id, await self._store.purge(session.client, request.queue))
+        return wire.Counted(request.id, await self._store.queues.purge(session.client, request.queue))
 
     async def _look_up_client(self, _session: Session, request: wire.LookUpClient) -> Outcome:
-        return wire.Clients(request.id, [await self._store.client(request.client)])
+        return wire.Clients(request.id, [await self._store.clients.get(request.client)])
 
     async def _list_clients(self, _session: Session, request: wire.ListClients) -> Outcome:
-        return wire.Clients(request.id, await self._store.clients())
+        return wire.Clients(request.id, await self._store.clients.all())
 
     async def _delete_client(self, session: Session, request: wire.DeleteClient) -> Outcome:
         if request.client == session.name:
-            await self._store.release_sessions([(session.client, session.token)])
-        await self._store.delete_client(request.client, by=session.client)
+            await self._store.clients.release_sessions([(session.client, session.token)])
+        await self._store.clients.delete(request.client, by=session.client)
         return wire.Done(request.id)
 
 

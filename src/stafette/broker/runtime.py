@@ -86,7 +86,7 @@ class Runtime:
 
     async def join(self) -> None:
         """Register in the database, and listen for notifications."""
-        self.broker_id = await self.store.join_broker(self.name, seconds=BROKER_LEASE_SECONDS)
+        self.broker_id = await self.store.brokers.join(self.name, seconds=BROKER_LEASE_SECONDS)
         self.notifications = Notifications(
             self.store,
             self.broker_id,
@@ -101,7 +101,7 @@ class Runtime:
 
     async def evict_lost_sessions(self) -> None:
         """Hang up on clients whose name another broker has taken while this one was away."""
-        tokens = await self.store.broker_sessions(self.broker_id)
+        tokens = await self.store.brokers.sessions(self.broker_id)
         for session in self.core.evict(tokens):
             log.warning("client %s has a session at another broker", session.name)
         self.flush()
@@ -240,7 +240,7 @@ class Runtime:
         error: StafetteError
         try:
             identity = await authentication.identify(hello, self.store, require_secrets=self.require_secrets)
-            [token] = await self.store.take_sessions(
+            [token] = await self.store.clients.take_sessions(
                 [identity.id], self.broker_id, resumed=[hello.resume] if hello.resume else []
             )
         except StafetteError as failed:
@@ -273,7 +273,7 @@ class Runtime:
         await asyncio.sleep(0)
         names, self._names_to_release = self._names_to_release, []
         try:
-            await self.store.release_sessions(names)
+            await self.store.clients.release_sessions(names)
         except StafetteError as error:  # their names come free when the broker's next session takes them
             log.warning("could not take %d clients offline: %s", len(names), error)
 
@@ -302,7 +302,7 @@ class Runtime:
         if self._tasks:
             await asyncio.wait(self._tasks)
         try:
-            await self.store.leave_broker(self.broker_id)
+            await self.store.brokers.leave(self.broker_id)
         except StafetteError as error:
             log.warning("could not sign off, the lease will run out instead: %s", error)
 

@@ -12,7 +12,7 @@ from stafette import settings
 from stafette.cli.exits import ERROR
 from stafette.cli.output import Json, say, show_record
 from stafette.database import schema
-from stafette.database.connect import shown
+from stafette.database.connect import without_password
 from stafette.database.embedded import LOOPBACK, EmbeddedPostgres
 from stafette.database.store import Store
 from stafette.errors import InvalidRequest, StafetteError, Unavailable
@@ -41,7 +41,7 @@ def _embedded(data: Path | None, *, tcp: bool = False, host: str = LOOPBACK) -> 
     chosen = settings.load(data=data)
     if chosen.database is not None:
         raise InvalidRequest(
-            f"the database is {shown(chosen.database)}, which Stafette does not run;"
+            f"the database is {without_password(chosen.database)}, which Stafette does not run;"
             " unset STAFETTE_DATABASE (or `database` in stafette.toml) to use the embedded one"
         )
     return EmbeddedPostgres(chosen.data, tcp=tcp, host=host)
@@ -101,7 +101,7 @@ def status(data: Data = None, database: Database = None, as_json: Json = False) 
     except StafetteError as error:
         problem = error
     show_record(
-        {"database": shown(url), "ready": problem is None, "problem": problem and str(problem), **facts},
+        {"database": without_password(url), "ready": problem is None, "problem": problem and str(problem), **facts},
         as_json=as_json,
     )
     if problem is not None:
@@ -110,7 +110,7 @@ def status(data: Data = None, database: Database = None, as_json: Json = False) 
 
 async def _facts(url: str) -> dict[str, object]:
     async with await Store.open(url, connections=1) as store:
-        overview = await store.overview()
+        overview = await store.monitoring.overview()
     return {
         "schema": schema.newest_version(),
         "clients": overview.clients,
@@ -144,6 +144,6 @@ def reset(
     """
     url = database_url(data, database)
     if not yes:
-        typer.confirm(f"Remove all clients, queues and messages from {shown(url)}?", abort=True, err=True)
+        typer.confirm(f"Remove all clients, queues and messages from {without_password(url)}?", abort=True, err=True)
     asyncio.run(schema.reset(url))
     say("the database is empty")

@@ -14,7 +14,7 @@ import uvloop
 from stafette.cli.bench import shares, show_tally
 from stafette.cli.db import Data, Database, app, database_url
 from stafette.cli.output import Json
-from stafette.database.requests import ReadRequest, SendRequest
+from stafette.database.messages import ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
 from stafette.load.bench import Load, Tally
@@ -51,9 +51,9 @@ async def _run(load: Load, batch: int) -> Tally:
     tally, source = Tally(), random.Random(load.seed)  # noqa: S311
     names = [f"bench-{number}" for number in range(load.queues)]
     async with await Store.open(load.url, connections=load.clients) as store:
-        client = await store.register("db-bench")
+        client = await store.clients.register("db-bench")
         for name in names:
-            await store.create_queue(client.id, name, exist_ok=True)
+            await store.queues.create(client.id, name, exist_ok=True)
         step = partial(_step, store, client.id, load, batch, names, source)
         group = ClientGroup(
             "db bench",
@@ -80,8 +80,8 @@ async def _step(
     queues = [source.choice(names) for _ in range(batch)]
     if source.choices(list(load.mix), list(load.mix.values())) == ["send"]:
         body = b"x" * load.size
-        return "send", await store.send([SendRequest(client, Draft((queue,), body)) for queue in queues])
-    return "receive", await store.receive([ReadRequest(client, Selection(queue)) for queue in queues])
+        return "send", await store.messages.send([SendRequest(client, Draft((queue,), body)) for queue in queues])
+    return "receive", await store.messages.receive([ReadRequest(client, Selection(queue)) for queue in queues])
 
 
 def _count(tally: Tally, result: object, intended: int, started: int) -> None:

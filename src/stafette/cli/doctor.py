@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -31,9 +31,6 @@ from stafette.database import connect as database
 from stafette.database import schema
 from stafette.database.embedded import LOOPBACK, EmbeddedPostgres
 from stafette.errors import StafetteError
-
-if TYPE_CHECKING:
-    import asyncpg
 
 OLDEST_PYTHON = (3, 11)
 PORTS = {"broker": (7470, "--port"), "web": (7471, "--web-port")}
@@ -136,7 +133,7 @@ def _python() -> list[Finding]:
 
 def _postgresql(chosen: settings.Settings) -> list[Finding]:
     if chosen.database is not None:
-        given = Finding("PostgreSQL", "ok", f"{database.shown(chosen.database)}, not ours to start")
+        given = Finding("PostgreSQL", "ok", f"{database.without_password(chosen.database)}, not ours to start")
         return [given, *_connected(chosen.database)]
     server = EmbeddedPostgres(chosen.data)
     findings = [Finding("PostgreSQL's programs", "ok", str(server.bin("postgres").parent))]
@@ -151,20 +148,16 @@ def _connected(url: str) -> list[Finding]:
 
 
 async def _ask(url: str) -> list[Finding]:
-    connection = await database.connect(url)
-    try:
-        with database.translated_errors(url):
-            return [
-                Finding("PostgreSQL's version", "ok", str(await connection.fetchval("SHOW server_version"))),
-                await _schema(connection),
-                await _durability(connection),
-                await _clock(connection),
-            ]
-    finally:
-        await connection.close()
+    async with database.connected(url) as connection:
+        return [
+            Finding("PostgreSQL's version", "ok", await database.server_version(connection)),
+            await _schema(connection),
+            await _durability(connection),
+            await _clock(connection),
+        ]
 
 
-async def _schema(connection: asyncpg.Connection[asyncpg.Record]) -> Finding:
+async def _schema(connection: database.Connection) -> Finding:
     try:
         await schema.require_current(connection)
     except StafetteError as error:
@@ -173,7 +166,7 @@ async def _schema(connection: asyncpg.Connection[asyncpg.Record]) -> Finding:
     return Finding("schema", "ok", f"version {schema.newest_version()}")
 
 
-async def _durability(connection: asyncpg.Connection[asyncpg.Record]) -> Finding:
+async def _durability(connection: database.Connection) -> Finding:
     try:
         await schema.require_durability(connection)
     except StafetteError as error:
@@ -182,10 +175,10 @@ async def _durability(connection: asyncpg.Connection[asyncpg.Record]) -> Finding
     return Finding("durability", "ok", "an answered send is on disk")
 
 
-async def _clock(connection: asyncpg.Connection[asyncpg.Record]) -> Finding:
+async def _clock(connection: database.Connection) -> Finding:
     """Compare the clocks; the database looked at its own at some time while we waited."""
     before = time.time()
-    theirs = float(await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())"))
+    theirs = await database.server_time(connection)
     after = time.time()
     apart = max(before - theirs, theirs - after, 0.0)
     if apart <= CLOCK_SECONDS:

@@ -18,7 +18,7 @@ from stafette.cli.db import Data
 from stafette.cli.exits import CANNOT_CONNECT
 from stafette.cli.output import Json, say, show_json, show_record
 from stafette.database import schema
-from stafette.database.connect import shown
+from stafette.database.connect import without_password
 from stafette.database.embedded import EmbeddedPostgres
 from stafette.errors import InvalidRequest, Unavailable
 
@@ -42,8 +42,8 @@ def up(
     chosen = settings.load(data=data)
     if chosen.database is not None:
         raise InvalidRequest(
-            f"the database is {shown(chosen.database)}, which Stafette does not run; use `stafette broker` and"
-            " `stafette web` with it, or unset STAFETTE_DATABASE"
+            f"the database is {without_password(chosen.database)}, which Stafette does not run; use `stafette broker`"
+            " and `stafette web` with it, or unset STAFETTE_DATABASE"
         )
     server = EmbeddedPostgres(chosen.data)
     server.start()

@@ -110,4 +110,4 @@ async def with_console(url: str, work: Callable[[Console], Awaitable[Result]]) -
     from stafette.database.store import Store
 
     async with await Store.open(url, connections=1, unsafe_durability=True) as store:
-        return await work(Console(store))
+        return await work(Console(store.pool))

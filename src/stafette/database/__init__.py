@@ -1,1 +1,1 @@
-"""The database tier: SQL files, the embedded server, and the Store, the only caller of SQL."""
+"""The database tier: SQL files, the embedded server, and the Store: a module per noun over one pool."""

@@ -1,4 +1,4 @@
-"""How to reach PostgreSQL, and what each way of failing to means for the person who tried.
+"""How to reach PostgreSQL, and what each failure means for the person who tried.
 
 Every error of asyncpg or the operating system becomes one of ours here and nowhere else.
 """
@@ -6,9 +6,9 @@ Every error of asyncpg or the operating system becomes one of ours here and nowh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
@@ -21,6 +21,8 @@ CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 30.0
 OLDEST_POSTGRESQL = 15
 
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
 # Plans of ours are guarded, not costed: a queue's size changes faster than its statistics.
 SESSION_SETTINGS = {"application_name": "stafette", "jit": "off", "plan_cache_mode": "force_generic_plan"}
 
@@ -29,12 +31,12 @@ class Unstorable(InvalidRequest):
     """A value that PostgreSQL cannot hold, such as a text with a zero byte."""
 
 
-def shown(url: str) -> str:
-    """A database URL without its password, fit for a sentence."""
+def without_password(url: str) -> str:
+    """A database URL that may be shown."""
     return re.sub(r"(://[^:/@]*):[^@]*@", r"\1@", url)
 
 
-async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def prepare_connection(connection: Connection) -> None:
     """Teach a new connection to speak jsonb."""
     await connection.set_type_codec(
         "jsonb",
@@ -44,7 +46,7 @@ async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> 
     )
 
 
-async def connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
+async def connect(url: str) -> Connection:
     """Open one connection, checked for a version that will do."""
     with translated_errors(url):
         check_url(url)
@@ -55,13 +57,24 @@ async def connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
     major = connection.get_server_version().major
     if major < OLDEST_POSTGRESQL:
         await connection.close()
-        raise InternalError(f"{shown(url)} is PostgreSQL {major}; Stafette needs {OLDEST_POSTGRESQL} or newer")
+        raise InternalError(
+            f"{without_password(url)} is PostgreSQL {major}; Stafette needs {OLDEST_POSTGRESQL} or newer"
+        )
     return connection
 
 
-async def connect_any(
-    dsn: str | None = None, *, timeout: float = CONNECT_SECONDS, **options: Any
-) -> asyncpg.Connection[asyncpg.Record]:
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Connection]:
+    """One connection, closed at the end; what goes wrong with PostgreSQL inside is an error of ours."""
+    connection = await connect(url)
+    try:
+        with translated_errors(url):
+            yield connection
+    finally:
+        await connection.close()
+
+
+async def connect_any(dsn: str | None = None, *, timeout: float = CONNECT_SECONDS, **options: Any) -> Connection:
     """Connect to the first server in a URL that will do, as asyncpg's own `connect` (and its pool) would.
 
     But that gives all servers one time together, and one that is mute would leave none for the next.
@@ -88,7 +101,9 @@ def _servers(url: str) -> list[str]:
 def check_url(url: str) -> None:
     """Refuse what is not a PostgreSQL URL."""
     if urlsplit(url).scheme not in ("postgresql", "postgres"):
-        raise InvalidRequest(f"{shown(url)!r} is not a database URL; write postgresql://user@host:5432/database")
+        raise InvalidRequest(
+            f"{without_password(url)!r} is not a database URL; write postgresql://user@host:5432/database"
+        )
 
 
 @contextmanager
@@ -109,11 +124,12 @@ def translated_errors(url: str) -> Iterator[None]:
     except asyncpg.PostgresError as error:
         raise _from_postgres(error, url) from error
     except TimeoutError as error:
-        raise RequestTimeout(f"the database at {shown(url)} did not answer in time") from error
+        raise RequestTimeout(f"the database at {without_password(url)} did not answer in time") from error
     except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         # The last: asyncpg's word for a connection on which the server has said good-bye but not yet hung up.
         raise Unavailable(
-            f"cannot reach the database at {shown(url)}: {error}; check that it runs and that the URL is right"
+            f"cannot reach the database at {without_password(url)}: {error};"
+            " check that it runs and that the URL is right"
         ) from error
 
 
@@ -122,12 +138,22 @@ def translated_errors(url: str) -> Iterator[None]:
 _PASSING = ("08", "40", "53", "57", "55")
 
 
+async def server_version(connection: Connection) -> str:
+    """PostgreSQL's version, as the server tells it."""
+    return str(await connection.fetchval("SHOW server_version"))
+
+
+async def server_time(connection: Connection) -> float:
+    """The server's clock: seconds since the epoch."""
+    return float(await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())"))
+
+
 def _from_postgres(error: asyncpg.PostgresError, url: str) -> StafetteError:
     sqlstate = error.sqlstate or ""
     if ours := from_sqlstate(sqlstate, str(error)):
         return ours
     if sqlstate[:2] in _PASSING:
-        return Unavailable(f"the database at {shown(url)} cannot serve us now: {error}; try again")
+        return Unavailable(f"the database at {without_password(url)} cannot serve us now: {error}; try again")
     if isinstance(error, asyncpg.InsufficientPrivilegeError):
         return InternalError(
             f"the database role lacks a right: {error}; run as the role that ran `stafette db migrate`"

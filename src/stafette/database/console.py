@@ -1,13 +1,12 @@
 """The Console: what operators look at and do, from any process that reaches the database.
 
-Each method calls a stored function or two, over the Store's connections. Nothing here locks or removes a message unless
-its name says so, and nothing takes longer the more messages there are: counts come from the brokers' last stock-taking,
-and a page looks at a bounded number of rows.
+Each method calls a stored function or two. Nothing here locks or deletes a message unless its name says so, and nothing
+takes longer the more messages there are: counts are the brokers' last ones, and a page looks at a bounded number of
+rows. What changes something writes its own line to the audit.
 """
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,10 +15,11 @@ from typing import Any, TypeVar
 import asyncpg
 import msgspec
 
-from stafette.database.store import DEFAULT_OPTIONS, Store
+from stafette.database.audit import Actor, Audit
+from stafette.database.paging import check_limit, format_position, parse_position, parse_queue_position
+from stafette.database.pool import Pool
+from stafette.database.queues import DEFAULT_OPTIONS
 from stafette.database.views import (
-    Actor,
-    AuditLine,
     BrokerRow,
     ClientDetails,
     ClientRow,
@@ -42,12 +42,7 @@ from stafette.database.views import (
 from stafette.errors import ClientNotFound, InvalidRequest
 from stafette.model import QueueOptions
 
-audit_log = logging.getLogger("stafette.audit")
-
 ANY = MessageFilter()
-
-MOST_AT_ONCE = 1_000
-"""How much a page can hold."""
 
 MOST_LEASES = 100
 """How many of a client's leases are shown with it."""
@@ -56,17 +51,18 @@ FINEST_SPAN = 10
 """Seconds of a slot of the history."""
 
 NUMBER = re.compile(r"\d{1,18}")
-PLACE = re.compile(r"\d{1,19}(\.\d{1,19}){0,3}")
 
-Shown = TypeVar("Shown", bound=msgspec.Struct)
+View = TypeVar("View", bound=msgspec.Struct)
 
 
 class Console:
     """All that operators see and do in one database."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._fetch = store.fetch
+    def __init__(self, pool: Pool) -> None:
+        self.audit = Audit(pool)
+        self._act = self.audit.act
+        self._fetch = pool.fetch
+        self._value = pool.value
 
     # Everything at a glance
 
@@ -93,7 +89,7 @@ class Console:
 
     async def search(self, text: str, *, limit: int = 20) -> Found:
         """Names that contain a text, in any case; for a number also messages with that context or id."""
-        limit = _checked(limit)
+        limit = check_limit(limit)
         names = await self._fetch("SELECT * FROM stafette.search_names($1, $2)", text.strip(), limit)
         messages = []
         if NUMBER.fullmatch(text.strip()):
@@ -116,7 +112,7 @@ class Console:
         limit: int = 50,
     ) -> tuple[list[QueueRow], str | None]:
         """A page of the queues whose name contains a text, and where the next page begins."""
-        key, name = _queue_place(after)
+        key, name = parse_queue_position(after)
         rows = await self._fetch(
             "SELECT (queue).*, ready, delayed, leased, dead, oldest_at, sort_key"
             " FROM stafette.queue_page($1, $2, $3, $4, $5, $6)",
@@ -125,10 +121,10 @@ class Console:
             personal,
             key,
             name,
-            _checked(limit) + 1,
+            check_limit(limit) + 1,
         )
-        found = [_part(QueueRow, row) for row in rows[:limit]]
-        return found, f"{rows[limit - 1]['sort_key']}:{found[-1].name}" if len(rows) > limit else None
+        page = [_part(QueueRow, row) for row in rows[:limit]]
+        return page, f"{rows[limit - 1]['sort_key']}:{page[-1].name}" if len(rows) > limit else None
 
     async def queue(self, name: str) -> QueueDetails:
         """One queue."""
@@ -138,8 +134,8 @@ class Console:
             name,
         )
         fields = dict(row)
-        for counted in ("top_senders", "top_receivers"):
-            fields[counted] = msgspec.convert(fields[counted], list[NameCount])
+        for name in ("top_senders", "top_receivers"):
+            fields[name] = msgspec.convert(fields[name], list[NameCount])
         return QueueDetails(**fields)
 
     async def messages(
@@ -164,8 +160,8 @@ class Console:
             where.older_than,
             where.newer_than,
             where.text.encode() if where.text else None,
-            _place(after),
-            _checked(limit) + 1,
+            parse_position(after),
+            check_limit(limit) + 1,
         )
         return _page(rows, limit)
 
@@ -202,10 +198,10 @@ class Console:
     ) -> tuple[list[ClientRow], str | None]:
         """A page of the clients whose name contains a text, by name, and where the next page begins."""
         rows = await self._fetch(
-            "SELECT * FROM stafette.client_page($1, $2, $3, $4)", text.strip(), online, after, _checked(limit) + 1
+            "SELECT * FROM stafette.client_page($1, $2, $3, $4)", text.strip(), online, after, check_limit(limit) + 1
         )
-        found = [ClientRow(**row) for row in rows[:limit]]
-        return found, found[-1].name if len(rows) > limit else None
+        page = [ClientRow(**row) for row in rows[:limit]]
+        return page, page[-1].name if len(rows) > limit else None
 
     async def client(self, name: str) -> ClientDetails:
         """One client."""
@@ -213,8 +209,8 @@ class Console:
         if not rows:
             raise ClientNotFound(f"there is no client {name}")
         fields = dict(rows[0])
-        for counted in ("sent", "waiting"):
-            fields[counted] = msgspec.convert(fields[counted], list[NameCount])
+        for count in ("sent", "waiting"):
+            fields[count] = msgspec.convert(fields[count], list[NameCount])
         held = await self._fetch("SELECT * FROM stafette.held_messages($1, $2)", fields["id"], MOST_LEASES)
         return ClientDetails(**fields, leases=[_part(MessageRow, row) for row in held])
 
@@ -226,23 +222,23 @@ class Console:
             "SELECT place, (message).* FROM stafette.client_message_page($1, $2, $3, $4)",
             name,
             which,
-            _place(after),
-            _checked(limit) + 1,
+            parse_position(after),
+            check_limit(limit) + 1,
         )
-        shown = sorted(rows, key=lambda row: row["place"])[:limit]
+        page = sorted(rows, key=lambda row: row["place"])[:limit]
         return MessagePage(
-            messages=[_part(MessageRow, row) for row in shown],
-            next=_written(shown[-1]["place"]) if len(rows) > limit else None,
-            looked_at=len(shown),
+            messages=[_part(MessageRow, row) for row in page],
+            next=format_position(page[-1]["place"]) if len(rows) > limit else None,
+            looked_at=len(page),
         )
 
     async def delete_client(self, actor: Actor, name: str) -> None:
         """Delete a client that is offline, with its personal queue and what waits for it."""
         await self._act(actor, "delete_client_as_operator", name)
 
-    async def set_secret(self, actor: Actor, name: str, hashed: str | None) -> None:
+    async def set_secret(self, actor: Actor, name: str, secret_hash: str | None) -> None:
         """Set or remove the hash of a client's secret."""
-        await self._act(actor, "set_secret", name, hashed)
+        await self._act(actor, "set_secret", name, secret_hash)
 
     # Commands to brokers
 
@@ -258,16 +254,16 @@ class Console:
 
     async def operator_secret(self, role: Role) -> str | None:
         """The hash of a role's secret, if it has one."""
-        secret: str | None = await self._store.value("SELECT stafette.operator_secret($1)", role)
+        secret: str | None = await self._value("SELECT stafette.operator_secret($1)", role)
         return secret
 
-    async def set_operator_secret(self, actor: Actor, role: Role, hashed: str | None) -> None:
+    async def set_operator_secret(self, actor: Actor, role: Role, secret_hash: str | None) -> None:
         """Set or remove the hash of a role's secret; its sessions end."""
-        await self._act(actor, "set_operator_secret", role, hashed)
+        await self._act(actor, "set_operator_secret", role, secret_hash)
 
-    async def claim_operator(self, actor: Actor, role: Role, hashed: str) -> bool:
+    async def claim_operator(self, actor: Actor, role: Role, secret_hash: str) -> bool:
         """Set it only if there is none yet; True when that was so."""
-        return bool(await self._act(actor, "claim_operator", role, hashed))
+        return bool(await self._act(actor, "claim_operator", role, secret_hash))
 
     async def open_session(self, actor: Actor, token_hash: bytes, *, seconds: float) -> None:
         """Remember for so long who has logged in."""
@@ -275,89 +271,36 @@ class Console:
 
     async def session(self, token_hash: bytes) -> Role | None:
         """The role of a session while it lasts."""
-        role: Role | None = await self._store.value("SELECT stafette.operator_session($1)", token_hash)
+        role: Role | None = await self._value("SELECT stafette.operator_session($1)", token_hash)
         return role
 
     async def close_session(self, token_hash: bytes) -> None:
         """Forget a session."""
         await self._fetch("SELECT stafette.close_operator_session($1)", token_hash)
 
-    # The audit: what is done here writes its line itself
 
-    async def _act(self, actor: Actor, function: str, *arguments: Any) -> Any:
-        """Do something in an operator's name; the function that does it writes the line to the audit.
-
-        Its first two arguments are who does it and from where, the third is to what or for how long.
-        """
-        numbers = ", ".join(f"${number}" for number in range(1, len(arguments) + 3))
-        sql = f"SELECT stafette.{function}({numbers})"  # our own names
-        answer = await self._store.value(sql, actor.role, actor.address, *arguments)
-        audit_log.info("%s from %s: %s %s", actor.role, actor.address, function, arguments[0])
-        return answer
-
-    async def record(self, actor: Actor, action: str, subject: str, detail: str = "") -> None:
-        """Write down what an operator did elsewhere than in the database; the last 100,000 lines are kept."""
-        sql = "SELECT stafette.record_action($1, $2, $3, $4, $5)"
-        await self._fetch(sql, actor.role, actor.address, action, subject, detail)
-        audit_log.info("%s from %s: %s %s %s", actor.role, actor.address, action, subject, detail)
-
-    async def audit_lines(self, *, before: int | None = None, limit: int = 100) -> list[AuditLine]:
-        """What operators did, the newest first, from before a line on."""
-        rows = await self._fetch("SELECT * FROM stafette.audit_lines($1, $2)", before, _checked(limit))
-        return [AuditLine(**row) for row in rows]
-
-
-def _part(kind: type[Shown], row: asyncpg.Record | dict[str, Any]) -> Shown:
+def _part(kind: type[View], row: asyncpg.Record | dict[str, Any]) -> View:
     """The columns of a row that are the fields of a struct."""
     return kind(**{field: row[field] for field in kind.__struct_fields__})
 
 
 def _page(rows: Sequence[asyncpg.Record], limit: int) -> MessagePage:
-    """What message_page() found: one match more than asked for, or a last row that says where the look ended."""
-    shown: list[MessageRow] = []
+    """A page of what message_page() gives: one match more than asked for, or a last row that says where it stopped."""
+    messages: list[MessageRow] = []
     last: asyncpg.Record | None = None
     more = False
     for row in sorted(rows, key=lambda row: row["looked_at"]):
-        if len(shown) == limit:
+        if len(messages) == limit:
             more = True
             break
         last = row
         if row["matches"]:
-            shown.append(_part(MessageRow, row))
+            messages.append(_part(MessageRow, row))
         if row["cut"]:
             more = True
             break
     return MessagePage(
-        messages=shown,
-        next=_written(last["place"]) if last and more else None,
+        messages=messages,
+        next=format_position(last["place"]) if last and more else None,
         looked_at=last["looked_at"] if last else 0,
     )
-
-
-def _checked(limit: int) -> int:
-    if not 1 <= limit <= MOST_AT_ONCE:
-        raise InvalidRequest(f"limit {limit} is not between 1 and {MOST_AT_ONCE}")
-    return limit
-
-
-def _written(place: Sequence[int]) -> str:
-    return ".".join(map(str, place))
-
-
-def _place(after: str | None) -> list[int] | None:
-    """Where a page of messages ended, as `next` said it."""
-    if after is None:
-        return None
-    if not PLACE.fullmatch(after):
-        raise InvalidRequest(f"{after!r} is not where a page ended; begin with the first")
-    return [int(part) for part in after.split(".")]
-
-
-def _queue_place(after: str | None) -> tuple[int | None, str | None]:
-    """Where a page of queues ended."""
-    if after is None:
-        return None, None
-    key, colon, name = after.partition(":")
-    if not colon or not re.fullmatch(r"-?\d{1,19}", key):
-        raise InvalidRequest(f"{after!r} is not where a page ended; begin with the first")
-    return int(key), name

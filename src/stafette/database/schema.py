@@ -14,7 +14,7 @@ from pathlib import Path
 
 import asyncpg
 
-from stafette.database.connect import connect, translated_errors
+from stafette.database.connect import Connection, connected
 from stafette.errors import InternalError
 
 SQL = Path(__file__).parent / "sql"
@@ -105,16 +105,11 @@ class Change:
 
 async def migrate(url: str, *, to: int | None = None) -> Change:
     """Apply what is missing, up to the newest version or the one asked for."""
-    connection = await connect(url)
-    try:
-        with translated_errors(url):
-            async with connection.transaction():
-                return await _migrate(connection, to or newest_version())
-    finally:
-        await connection.close()
+    async with connected(url) as connection, connection.transaction():
+        return await _migrate(connection, to or newest_version())
 
 
-async def _migrate(connection: asyncpg.Connection[asyncpg.Record], to: int) -> Change:
+async def _migrate(connection: Connection, to: int) -> Change:
     await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
     await connection.execute("SET LOCAL client_min_messages = warning")
     await connection.execute(_STATE)
@@ -139,7 +134,7 @@ async def _migrate(connection: asyncpg.Connection[asyncpg.Record], to: int) -> C
     return Change(before=before, after=max(before, to), functions=functions_due)
 
 
-async def _load_functions(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def _load_functions(connection: Connection) -> None:
     """Put every function in place and drop those that no file has."""
     await connection.execute("SET LOCAL check_function_bodies = off")  # so the order of files does not matter
     rows = {tuple(row) for row in await connection.fetch(_ROWS)}
@@ -154,7 +149,7 @@ async def _load_functions(connection: asyncpg.Connection[asyncpg.Record]) -> Non
     await _drop(connection, [row[0] for row in await connection.fetch(_ROWS) if tuple(row) in rows])
 
 
-async def _drop(connection: asyncpg.Connection[asyncpg.Record], functions: Sequence[str]) -> None:
+async def _drop(connection: Connection, functions: Sequence[str]) -> None:
     """Drop functions on which nothing depends; what others built on them is theirs to drop."""
     if not functions:
         return
@@ -163,11 +158,11 @@ async def _drop(connection: asyncpg.Connection[asyncpg.Record], functions: Seque
     except asyncpg.DependentObjectsStillExistError as error:
         raise InternalError(
             f"a function of the schema stafette has to go, but something is built on it: {error.detail};"
-            " drop that, migrate again, and build it anew"
+            " drop that, migrate again, and create it again"
         ) from error
 
 
-async def _grant(connection: asyncpg.Connection[asyncpg.Record], grants: Sequence[asyncpg.Record]) -> None:
+async def _grant(connection: Connection, grants: Sequence[asyncpg.Record]) -> None:
     """Leave each function to its owner and to those who had a right to the function of that name."""
     await connection.execute("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA stafette FROM PUBLIC")
     names = {path.stem for path in function_files()}
@@ -178,17 +173,12 @@ async def _grant(connection: asyncpg.Connection[asyncpg.Record], grants: Sequenc
 
 
 async def reset(url: str) -> Change:
-    """Drop everything of ours, messages included, and start afresh."""
-    connection = await connect(url)
-    try:
-        with translated_errors(url):
-            async with connection.transaction():
-                await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
-                await connection.execute("SET LOCAL client_min_messages = warning")
-                await connection.execute("DROP SCHEMA IF EXISTS stafette CASCADE")
-                return await _migrate(connection, newest_version())
-    finally:
-        await connection.close()
+    """Drop everything of ours, messages included, and create the schema again."""
+    async with connected(url) as connection, connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+        await connection.execute("SET LOCAL client_min_messages = warning")
+        await connection.execute("DROP SCHEMA IF EXISTS stafette CASCADE")
+        return await _migrate(connection, newest_version())
 
 
 def refuse_newer(version: int) -> None:
@@ -200,7 +190,7 @@ def refuse_newer(version: int) -> None:
         )
 
 
-async def require_current(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def require_current(connection: Connection) -> None:
     """Raise unless the database has exactly the schema and functions this program needs."""
     if await connection.fetchval("SELECT to_regclass('stafette.schema_state')") is None:
         raise InternalError("the database has no schema for Stafette; run `stafette db migrate`")
@@ -213,7 +203,7 @@ async def require_current(connection: asyncpg.Connection[asyncpg.Record]) -> Non
         )
 
 
-async def require_durability(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def require_durability(connection: Connection) -> None:
     """Raise when the server would answer before a commit is on disk."""
     for setting in ("fsync", "synchronous_commit", "full_page_writes"):
         if await connection.fetchval("SELECT current_setting($1)", setting) == "off":

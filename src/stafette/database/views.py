@@ -5,7 +5,6 @@ Their field names are interface: web pages use them, and the REST API has them a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -16,16 +15,6 @@ from stafette.model import Headers, Mode
 MessageState = Literal["ready", "delayed", "leased", "dead"]
 QueueOrder = Literal["name", "ready", "oldest"]
 Role = Literal["admin", "viewer"]
-
-
-@dataclass(frozen=True)
-class Actor:
-    """Who does something that is written to the audit, and from where."""
-
-    role: str
-    address: str
-
-
 Which = Literal["sent", "waiting"]
 
 
@@ -85,7 +74,7 @@ class NameCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue in a list; its numbers are as of the last stock, and 0 when it is newer."""
+    """A queue in a list; its numbers are as of the last count, and 0 when it is newer."""
 
     id: int
     name: str
@@ -107,7 +96,7 @@ class QueueDetails(QueueRow, frozen=True, kw_only=True):
     """One queue, with numbers of now where they can be had quickly."""
 
     exact: bool
-    """Whether all was counted just now; else the states with more than 10,000 are as of the last stock."""
+    """Whether all was counted just now; else the states with more than 10,000 are as of the last count."""
     counted_at: datetime
     top_senders: list[NameCount]
     """Of the first 10,000 ready messages, like the receivers."""
@@ -119,7 +108,7 @@ class MessageFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     sender: str | None = None
     receiver: str | None = None
-    """'': addressed to nobody."""
+    """'': without a receiver."""
     context: int | None = None
     priority: int | None = None
     older_than: float | None = None
@@ -215,15 +204,3 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     queues: list[str]
     clients: list[str]
     messages: list[MessageRow]
-
-
-class AuditLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator did."""
-
-    id: int
-    at: datetime
-    role: str
-    address: str
-    action: str
-    subject: str
-    detail: str

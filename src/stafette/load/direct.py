@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import TypeVar
 
 from stafette.client.tracing import CANCELLED, INTENDED
-from stafette.database.requests import Identity, ReadRequest, SendRequest
+from stafette.database.clients import Identity
+from stafette.database.messages import ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
 from stafette.model import DEFAULT_PRIORITY, Draft, Headers, Message, Order, Queue, Selection
@@ -44,7 +45,7 @@ class Direct:
 
     async def client(self, name: str) -> DirectClient:
         """Register a client, or find it."""
-        return DirectClient(self, await self.store.register(name))
+        return DirectClient(self, await self.store.clients.register(name))
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -97,7 +98,7 @@ class DirectClient:
         send = SendRequest(self._id, draft, key)
 
         async def call() -> list[int]:
-            return _answer(await self._store.send([send]))
+            return _answer(await self._store.messages.send([send]))
 
         return await self._traced("send", call, lambda ids: (len(content), len(ids)), empty=False)
 
@@ -112,7 +113,7 @@ class DirectClient:
     ) -> Message | None:
         """Remove the next message and return it. None at once when there is none: only a broker can let reads wait."""
         return await self._read(
-            "receive", self._store.receive, ReadRequest(self._id, Selection(queue, sender, context, order))
+            "receive", self._store.messages.receive, ReadRequest(self._id, Selection(queue, sender, context, order))
         )
 
     async def peek(
@@ -126,18 +127,18 @@ class DirectClient:
     ) -> Message | None:
         """Return what `receive` would, and leave it there."""
         return await self._read(
-            "peek", self._store.peek, ReadRequest(self._id, Selection(queue, sender, context, order))
+            "peek", self._store.messages.peek, ReadRequest(self._id, Selection(queue, sender, context, order))
         )
 
     async def queues(self) -> list[Queue]:
         """All queues, by name."""
-        return await self._traced("list_queues", self._store.queues, _no_messages, empty=False)
+        return await self._traced("list_queues", self._store.queues.all, _no_messages, empty=False)
 
     async def waiting_queues(self, limit: int | None = None) -> list[Queue]:
         """The queues that hold messages addressed to this client; `messages` says how many."""
 
         def call() -> Awaitable[list[Queue]]:
-            return self._store.waiting_queues(self._id, limit=limit)
+            return self._store.queues.waiting(self._id, limit=limit)
 
         return await self._traced("waiting_queues", call, _no_messages, empty=False)
 

@@ -16,7 +16,8 @@ from urllib.parse import quote, urlsplit
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 
-from stafette.database.views import Actor, Role
+from stafette.database.audit import Actor
+from stafette.database.views import Role
 from stafette.errors import NotAuthenticated, PermissionDenied
 from stafette.web.site import Site
 

@@ -9,8 +9,9 @@ import time
 from collections import deque
 
 from stafette.broker import secrets
+from stafette.database.audit import Actor
 from stafette.database.console import Console
-from stafette.database.views import Actor, Role
+from stafette.database.views import Role
 from stafette.errors import NotAuthenticated, Overloaded
 
 ROLES: tuple[Role, ...] = ("admin", "viewer")

@@ -50,7 +50,7 @@ async def opened(settings: WebSettings) -> AsyncIterator[Site]:
     """Everything connected; let go of at the end."""
     store = await Store.open(settings.database, connections=CONNECTIONS, unsafe_durability=settings.unsafe_durability)
     async with store:
-        console = Console(store)
+        console = Console(store.pool)
         link = BrokerLink(settings.broker, console, settings.data)
         try:
             job_queue = JobQueue(settings.runs, settings.database)

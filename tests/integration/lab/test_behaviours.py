@@ -382,7 +382,7 @@ async def test_the_load_for_the_database_makes_the_requests_of_the_mix_without_a
     async with await Store.open(database) as store, await Direct.open(database, clients=1, trace=trace) as direct:
         me: Any = await direct.client(scene.name)
         for queue in QUEUES:
-            await store.create_queue((await store.register(scene.name)).id, queue)
+            await store.queues.create((await store.clients.register(scene.name)).id, queue)
         await at_once(DatabaseOnly(me, scene, check(DatabaseOnly, {"targets": 2, "receiver": "load"})), 100)
     await asyncio.to_thread(trace.close)
     rows = [row for file in tmp_path.glob("*.parquet") for row in parquet.read_table(file).to_pylist()]

@@ -209,7 +209,7 @@ async def test_repetitions_go_on_until_the_mean_is_known_well_enough_or_the_cap(
 
 async def test_a_database_with_somebodys_messages_is_not_emptied(laboratory: Laboratory, database: str) -> None:
     async with await Store.open(database, connections=1) as store:
-        await store.register("somebody")
+        await store.clients.register("somebody")
     strange = Laboratory(laboratory.folder, database)
     [record] = await strange.run(trial(PAIR))
 
@@ -217,7 +217,7 @@ async def test_a_database_with_somebodys_messages_is_not_emptied(laboratory: Lab
     assert record.why is not None
     assert "holds clients and queues that the laboratory did not make" in record.why
     async with await Store.open(database, connections=1) as store:
-        assert (await store.client("somebody")).name == "somebody"
+        assert (await store.clients.get("somebody")).name == "somebody"
 
 
 async def test_a_password_is_not_written_down(laboratory: Laboratory) -> None:

@@ -131,7 +131,7 @@ async def test_a_run_from_job_to_done(job: dict[str, Any], database: str) -> Non
     [report] = Path(job["traces"]).glob("client-load-1-*.json")
     assert json.loads(report.read_text())["rows"] == len(trace)
     async with await Store.open(database) as store:
-        overview = await store.overview()
+        overview = await store.monitoring.overview()
     assert overview.ready == len(trace)
     assert overview.online == 1  # the operator; the others have said good-bye
 
@@ -221,7 +221,7 @@ async def test_a_worker_does_not_outlive_its_runner(job: dict[str, Any], databas
         assert await worker.ended() == 1
         assert time.monotonic() - asked < PARKED_SECONDS / 2
     async with await Store.open(database) as store:
-        assert (await store.overview()).online == 1  # the operator
+        assert (await store.monitoring.overview()).online == 1  # the operator
 
 
 STUCK = """

@@ -65,6 +65,6 @@ async def web(
     """The console of an empty database with one broker, for a test that changes how it behaves."""
     _, broker = await brokers()
     async with await Store.open(database) as store:
-        admin, viewer = await new_secret(Console(store), "admin"), await new_secret(Console(store), "viewer")
+        admin, viewer = await new_secret(Console(store.pool), "admin"), await new_secret(Console(store.pool), "viewer")
     async with web_process(database, tmp_path / "data", broker) as url:
         yield Web(url, admin, viewer, tmp_path / "data")

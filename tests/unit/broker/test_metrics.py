@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from stafette.broker.diagnostics import Recent
 from stafette.broker.metrics import Metrics
-from stafette.database.ledger import Work
+from stafette.database.maintenance import Work
 from stafette.model import Draft, Leased, Message, Selection
 from stafette.protocol import messages as wire
 

@@ -17,7 +17,7 @@ class PromoteDelayed:
 
     async def round(self, runtime: Runtime) -> bool:
         """Promote a thousand at most."""
-        queues = await runtime.store.promote_delayed(limit=ROWS_AT_A_TIME)
+        queues = await runtime.store.maintenance.promote_delayed(limit=ROWS_AT_A_TIME)
         for queue in queues:
             runtime.arrived(queue)
         return sum(queues.values()) >= ROWS_AT_A_TIME

@@ -17,4 +17,4 @@ class DropExpired:
 
     async def round(self, runtime: Runtime) -> bool:
         """Drop a thousand at most."""
-        return await runtime.store.drop_expired(limit=ROWS_AT_A_TIME) >= ROWS_AT_A_TIME
+        return await runtime.store.maintenance.drop_expired(limit=ROWS_AT_A_TIME) >= ROWS_AT_A_TIME

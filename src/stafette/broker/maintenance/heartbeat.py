@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from stafette.broker import diagnostics
 from stafette.broker.limits import BROKER_LEASE_SECONDS
-from stafette.database.ledger import Ledger
 
 if TYPE_CHECKING:
     from stafette.broker.runtime import Runtime
@@ -25,11 +24,11 @@ class Heartbeat:
 
     async def round(self, runtime: Runtime) -> bool:
         """Renew, and compare notes when that was late."""
-        held = await runtime.store.renew_broker(runtime.broker_id, seconds=BROKER_LEASE_SECONDS)
+        held = await runtime.store.brokers.renew(runtime.broker_id, seconds=BROKER_LEASE_SECONDS)
         if held is None:
             log.warning("the database has forgotten this broker; joining again")
             await runtime.join()
         if not held:
             await runtime.evict_lost_sessions()
-        await Ledger(runtime.store).publish_figures(runtime.broker_id, diagnostics.published(runtime, self._recent))
+        await runtime.store.brokers.publish_figures(runtime.broker_id, diagnostics.published(runtime, self._recent))
         return False

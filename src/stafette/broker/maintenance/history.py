@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from stafette.database.ledger import SLOT_SECONDS, Ledger, Work
+from stafette.database.maintenance import SLOT_SECONDS, Work
 
 if TYPE_CHECKING:
     from stafette.broker.runtime import Runtime
@@ -23,7 +23,7 @@ class WriteHistory:
         self.seconds = until_slot()
         done = work_of(runtime)
         if done != self._written:
-            await Ledger(runtime.store).add_history(done - self._written)
+            await runtime.store.maintenance.add_history(done - self._written)
             self._written = done
         return False
 

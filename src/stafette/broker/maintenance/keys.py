@@ -17,4 +17,4 @@ class ForgetKeys:
 
     async def round(self, runtime: Runtime) -> bool:
         """Forget a thousand at most."""
-        return await runtime.store.forget_keys(limit=ROWS_AT_A_TIME) >= ROWS_AT_A_TIME
+        return await runtime.store.maintenance.forget_keys(limit=ROWS_AT_A_TIME) >= ROWS_AT_A_TIME

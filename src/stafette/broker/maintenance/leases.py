@@ -17,7 +17,7 @@ class ExpireLeases:
 
     async def round(self, runtime: Runtime) -> bool:
         """Give back a thousand at most."""
-        queues = await runtime.store.expire_leases(limit=ROWS_AT_A_TIME)
+        queues = await runtime.store.maintenance.expire_leases(limit=ROWS_AT_A_TIME)
         for queue in queues:
             runtime.arrived(queue)
         return sum(queues.values()) >= ROWS_AT_A_TIME

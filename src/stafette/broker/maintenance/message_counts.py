@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stafette.broker.maintenance import ROWS_AT_A_TIME
 from stafette.broker.maintenance.history import until_slot
-from stafette.database.ledger import SLOT_SECONDS, Ledger
+from stafette.database.maintenance import SLOT_SECONDS
 
 if TYPE_CHECKING:
     from stafette.broker.runtime import Runtime
@@ -24,8 +24,8 @@ class CountMessages:
     async def round(self, runtime: Runtime) -> bool:
         """Count, unless somebody else has; who counted also forgets what is past its time."""
         self.seconds = until_slot(0.5)
-        ledger = Ledger(runtime.store)
-        if await ledger.count_all_messages(pause=PAUSE_SECONDS):
-            while await ledger.forget_history(limit=ROWS_AT_A_TIME) >= ROWS_AT_A_TIME:
+        maintenance = runtime.store.maintenance
+        if await maintenance.count_all_messages(pause=PAUSE_SECONDS):
+            while await maintenance.forget_history(limit=ROWS_AT_A_TIME) >= ROWS_AT_A_TIME:
                 pass
         return False

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from stafette.database.connect import connect, translated_errors
+from stafette.database import laboratory
 from stafette.errors import InvalidRequest, StafetteError
 from stafette.lab.experiment import design, experiment_file
 from stafette.lab.experiment.experiment_file import Experiment
@@ -30,7 +30,6 @@ from stafette.pipeline import default_analysis
 from stafette.runs.layout import EXPERIMENT_FILE
 
 BROKEN_OFF = 130
-IDENTITY = "SELECT system_identifier || '/' || current_database() FROM pg_control_system()"
 
 
 class Order(msgspec.Struct):
@@ -143,19 +142,10 @@ async def _keep_away(chosen: Experiment | None, own: str) -> None:
     assert chosen is not None
     named = {point.experiment.system.database for point in design.points(chosen)}
     for url in sorted(url for url in named if "://" in url):
-        if await _identity(url) == await _identity(own):
+        if await laboratory.identity(url) == await laboratory.identity(own):
             raise InvalidRequest(
                 "`system.database` names the database of this console, which a run would empty; name another"
             )
-
-
-async def _identity(url: str) -> str:
-    connection = await connect(url)
-    try:
-        with translated_errors(url):
-            return str(await connection.fetchval(IDENTITY))
-    finally:
-        await connection.close()
 
 
 def _outcome(chosen: Series) -> str:

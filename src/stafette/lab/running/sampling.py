@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stafette.database.requests import Statistics
+from stafette.database.monitoring import Statistics
 from stafette.database.store import Store
 from stafette.errors import StafetteError
 from stafette.lab.hosts.host import Host
@@ -77,8 +77,8 @@ class Samples:
     async def _sample(self, store: Store) -> None:
         with contextlib.suppress(StafetteError):  # a database that is away is part of some experiments
             now = time.time_ns()
-            self._database.append((now, *msgspec.structs.astuple(await store.statistics())))
-            self._queues += [(now, queue, length) for queue, length in (await store.queue_lengths()).items()]
+            self._database.append((now, *msgspec.structs.astuple(await store.monitoring.statistics())))
+            self._queues += [(now, queue, length) for queue, length in (await store.monitoring.queue_lengths()).items()]
 
     def write(self, folder: Path, hosts: Sequence[Host]) -> None:
         """Write what was sampled, and what the agents of the hosts reported meanwhile."""

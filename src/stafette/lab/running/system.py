@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import PurePath
 
 from stafette.database import laboratory
-from stafette.database.requests import SendRequest
+from stafette.database.messages import SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
 from stafette.lab.experiment.experiment_file import Experiment, System
@@ -77,9 +77,9 @@ class Database:
 async def preload(store: Store, experiment: Experiment) -> int:
     """Make the queues and put in what is to be there before the load begins; how many messages that is."""
     wanted = experiment.preload
-    me = (await store.register(PRELOADER)).id
+    me = (await store.clients.register(PRELOADER)).id
     for name in wanted.names:
-        await store.create_queue(me, name)
+        await store.queues.create(me, name)
     chance = random.Random(f"{experiment.seed}:{PRELOADER}")  # noqa: S311
     for first in range(0, wanted.messages, PRELOAD_BATCH):
         numbers = range(first, min(first + PRELOAD_BATCH, wanted.messages))
@@ -89,7 +89,7 @@ async def preload(store: Store, experiment: Experiment) -> int:
             )
             for number in numbers
         ]
-        for answer in await store.send(sends):
+        for answer in await store.messages.send(sends):
             if isinstance(answer, StafetteError):
                 raise answer
     return wanted.messages

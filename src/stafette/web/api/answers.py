@@ -11,8 +11,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
 
+from stafette.database.audit import AuditLine
 from stafette.database.views import (
-    AuditLine,
     BrokerRow,
     ClientRow,
     HistoryPoint,

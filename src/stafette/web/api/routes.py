@@ -84,7 +84,7 @@ async def audit(
     site: TheSite, _who: Viewer, before: Annotated[int | None, Query(ge=0, le=LARGEST)] = None, limit: Limit = 100
 ) -> Response:
     """List what operators changed, the newest first."""
-    return answered(answers.Audit(await site.console.audit_lines(before=before, limit=limit)))
+    return answered(answers.Audit(await site.console.audit.lines(before=before, limit=limit)))
 
 
 # Queues
@@ -199,7 +199,7 @@ async def send(queue: Name, message: NewMessage, site: TheSite, who: Administrat
         ttl=message.ttl,
         key=message.key,
     )
-    await site.console.record(who, "send", queue, f"message {ids[0]}")
+    await site.console.audit.record(who, "send", queue, f"message {ids[0]}")
     return answered(answers.Sent(ids), 201)
 
 
@@ -214,7 +214,7 @@ async def receive(queue: Name, wish: ReceiveRequest, site: TheSite, who: Adminis
             queue, wish.count - 1, sender=wish.sender, context=wish.context, order=wish.order
         )
     if found:
-        await site.console.record(who, "receive", queue, f"{len(found)} messages")
+        await site.console.audit.record(who, "receive", queue, f"{len(found)} messages")
     return answered(answers.Messages([answers.whole(message) for message in found]))
 
 

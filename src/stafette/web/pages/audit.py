@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from stafette.database.views import AuditLine
+from stafette.database.audit import AuditLine
 from stafette.web.access import TheSite, Viewer
 from stafette.web.fields import BIGINT, address
 from stafette.web.pages.queue_actions import ACTIONS
@@ -34,7 +34,7 @@ async def audit(
     request: Request, site: TheSite, _who: Viewer, before: Annotated[int | None, Query(ge=1, lt=BIGINT)] = None
 ) -> Response:
     """A page, the newest first."""
-    lines = await site.console.audit_lines(before=before, limit=LINES + 1)
+    lines = await site.console.audit.lines(before=before, limit=LINES + 1)
     values = {
         "lines": [(line, detail(line)) for line in lines[:LINES]],
         "queue_actions": QUEUE_ACTIONS,

@@ -130,7 +130,7 @@ async def save(request: Request, site: TheSite, who: Administrator) -> Response:
         kept = _experiments(site).save(name, text, before)
     except InvalidRequest as error:
         return await _page(request, site, who, text, before=before, refused=str(error), checked=found)
-    await site.console.record(who, "save experiment", kept.name)
+    await site.console.audit.record(who, "save experiment", kept.name)
     return done(f"/lab/experiments/{in_address(kept.name)}", f"{kept.name} is saved")
 
 
@@ -175,5 +175,5 @@ async def delete(site: TheSite, who: Administrator, name: str) -> Response:
     if any(job.file == str(found.path) for job in site.job_queue.waiting()):
         raise InvalidRequest(f"{name} is in the queue of runs; remove it there first, or wait for its end")
     _experiments(site).delete(name)
-    await site.console.record(who, "delete experiment", name)
+    await site.console.audit.record(who, "delete experiment", name)
     return done("/lab", f"{name} is deleted")

@@ -106,5 +106,5 @@ async def take_in(site: TheSite, who: Administrator, file: UploadFile) -> Respon
                 raise InvalidRequest(str(error).replace(copy.name, file.filename or "the file")) from error
     except OSError as error:
         raise InvalidRequest(f"cannot keep the file in {runs}: {error.strerror}") from error
-    await site.console.record(who, "import series", series.name, file.filename or "")
+    await site.console.audit.record(who, "import series", series.name, file.filename or "")
     return done(f"/lab/series/{in_address(series.name)}", f"{series.name} is taken in")

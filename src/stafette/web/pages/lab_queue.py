@@ -40,7 +40,7 @@ async def add(
     job = site.job_queue.add(
         "run", name, file=str(found.path), profile=profile or None, new=new, analyse=analyse
     )  # fmt: skip
-    await site.console.record(who, "queue run", name, f"job {job.id}, profile {profile or '-'}")
+    await site.console.audit.record(who, "queue run", name, f"job {job.id}, profile {profile or '-'}")
     return done(f"/lab/queue/{job.id}", f"{name} is in the queue as job {job.id}")
 
 
@@ -65,7 +65,7 @@ async def add_series(
         )  # fmt: skip
     else:
         raise InvalidRequest(f"a series can be analysed, or go on; {what[:40]!r} is neither")
-    await site.console.record(who, f"queue {job.kind}", name, f"job {job.id}")
+    await site.console.audit.record(who, f"queue {job.kind}", name, f"job {job.id}")
     return done(f"/lab/queue/{job.id}", f"{name} is in the queue as job {job.id}")
 
 
@@ -73,7 +73,7 @@ async def add_series(
 async def move_up(site: TheSite, who: Administrator, id: str) -> Response:  # noqa: A002
     """One place nearer to its turn."""
     job = site.job_queue.move_up(id)
-    await site.console.record(who, "move up job", job.experiment, f"job {id}")
+    await site.console.audit.record(who, "move up job", job.experiment, f"job {id}")
     return done("/lab#queue", f"job {id} comes one place earlier")
 
 
@@ -81,7 +81,7 @@ async def move_up(site: TheSite, who: Administrator, id: str) -> Response:  # no
 async def remove(site: TheSite, who: Administrator, id: str) -> Response:  # noqa: A002
     """Take a job out that waits."""
     job = site.job_queue.remove(id)
-    await site.console.record(who, "remove job", job.experiment, f"job {id}")
+    await site.console.audit.record(who, "remove job", job.experiment, f"job {id}")
     return done("/lab#queue", f"job {id} ({job.experiment}) is out of the queue")
 
 
@@ -89,7 +89,7 @@ async def remove(site: TheSite, who: Administrator, id: str) -> Response:  # noq
 async def stop(site: TheSite, who: Administrator, id: str) -> Response:  # noqa: A002
     """Break off the job that is under way."""
     job = site.job_queue.stop(id)
-    await site.console.record(who, "stop job", job.experiment, f"job {id}")
+    await site.console.audit.record(who, "stop job", job.experiment, f"job {id}")
     return done(f"/lab/queue/{id}", f"job {id} is being stopped; what it started ends in a moment")
 
 

@@ -160,5 +160,5 @@ async def delete(site: TheSite, who: Administrator, name: str) -> Response:
     if site.job_queue.uses(name):
         raise InvalidRequest(f"{name} is in the queue of runs; stop or remove that job first, or wait for its end")
     await asyncio.to_thread(archive.remove, series)
-    await site.console.record(who, "delete series", name)
+    await site.console.audit.record(who, "delete series", name)
     return done("/lab", f"{name} is deleted")

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
-from stafette.database.views import Actor
+from stafette.database.audit import Actor
 from stafette.errors import NotAuthenticated, Overloaded
 from stafette.web.access import COOKIE, Operator, TheSite, address_of, from_own_page, operator
 from stafette.web.operators import SESSION_SECONDS

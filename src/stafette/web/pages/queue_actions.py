@@ -9,8 +9,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from stafette.database.audit import Actor
 from stafette.database.console import Console
-from stafette.database.views import Actor, QueueDetails
+from stafette.database.views import QueueDetails
 from stafette.errors import CallerError, StafetteError, Unavailable
 from stafette.model import DEFAULT_PRIORITY
 from stafette.web import fields
@@ -88,7 +89,7 @@ async def send(request: Request, site: TheSite, who: Administrator, name: str) -
         if isinstance(error, Unavailable):
             await site.link.forget()
         return send_page(request, queue, form, error)
-    await site.console.record(who, "send", name, f"message {sent}")
+    await site.console.audit.record(who, "send", name, f"message {sent}")
     return done(home(name), f"message {sent} was sent to {name}")
 
 

@@ -30,8 +30,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from stafette.database import binaries as wheel
-from stafette.database.server_user import ServerUser
+from stafette.database.embedded import binaries as wheel
+from stafette.database.embedded.server_user import ServerUser
 from stafette.errors import InternalError, InvalidRequest, Unavailable
 
 NAME = "stafette"  # of the role and of the database
@@ -82,14 +82,14 @@ class EmbeddedPostgres:
         with self._locked():
             if self._becomes_ready():
                 return
-            said_before = self.log.stat().st_size if self.log.exists() else 0
+            log_size = self.log.stat().st_size if self.log.exists() else 0
             self._launch()
             if not self._becomes_ready():
-                raise self._failure(said_before)
+                raise self._failure(log_size)
 
     def stop(self) -> None:
         """Stop the server if it runs, cancelling its statements, and wait until it is gone."""
-        with self._explained():
+        with self._os_errors_translated():
             if not self._cluster.exists():
                 return
         with self._locked():
@@ -124,7 +124,7 @@ class EmbeddedPostgres:
         server = self._running_postmaster()
         if not server.host:
             return None
-        with self._explained():
+        with self._os_errors_translated():
             return f"postgresql://{NAME}:{self._password_file.read_text()}@{server.host}:{server.port}/{NAME}"
 
     def bin(self, name: str) -> Path:
@@ -134,7 +134,7 @@ class EmbeddedPostgres:
             raise InternalError(f"PostgreSQL's program {name} is missing from {self._binaries}; install it again")
         return path
 
-    # What is there
+    # State
 
     def _alive(self) -> bool:
         """Tell whether any process of the server lives, even one that a killed postmaster left behind."""
@@ -145,9 +145,9 @@ class EmbeddedPostgres:
             return False
 
     def _postmaster(self) -> Postmaster | None:
-        with self._explained():
-            found = self._read_pid_file() if self._alive() else None
-            return found if found and _lives(found.pid) else None
+        with self._os_errors_translated():
+            postmaster = self._read_pid_file() if self._alive() else None
+            return postmaster if postmaster and _lives(postmaster.pid) else None
 
     def _running_postmaster(self) -> Postmaster:
         if server := self._postmaster():
@@ -158,12 +158,12 @@ class EmbeddedPostgres:
         """Wait until the server, if any process of it lives, accepts connections or is gone; tell which."""
         ready = False
 
-        def known() -> bool:
+        def is_ready_or_gone() -> bool:
             nonlocal ready
             ready = self._ready()
             return ready or not self._alive()
 
-        _wait_until(known, f"PostgreSQL in {self.data} to recover or to end")
+        _wait_until(is_ready_or_gone, f"PostgreSQL in {self.data} to recover or to end")
         return ready
 
     def _ready(self) -> bool:
@@ -214,7 +214,7 @@ class EmbeddedPostgres:
                 self._make_cluster(inherited)
             self._make_socket_folder()
             self._write_settings()
-            # pg_ctl gives the server a session of its own, beyond Ctrl-C, and no parent that would have to bury it.
+            # pg_ctl gives the server a session of its own, beyond Ctrl-C, and no parent that would have to reap it.
             self._run(inherited, self._cluster, "pg_ctl", "start", "--no-wait", "--silent")
 
     def _make_cluster(self, inherited: Inherited) -> None:
@@ -282,7 +282,7 @@ class EmbeddedPostgres:
         user.write(self._cluster / "pg_hba.conf", access)
 
     def _run(self, inherited: Inherited, cluster: Path, program: str, *arguments: str, text: str = "") -> None:
-        said_before = inherited.log.tell()
+        log_size = inherited.log.tell()
         with self._user.entrance(cluster) as (path, opened):
             status = self._user.run(
                 [self.bin(program), *arguments],
@@ -292,26 +292,26 @@ class EmbeddedPostgres:
                 output=inherited.log,
             )
         if status != 0:
-            raise self._failure(said_before)
+            raise self._failure(log_size)
 
-    def _failure(self, said_before: int) -> Unavailable:
-        said = self.log.read_bytes()[said_before:].decode(errors="replace").strip()
-        told = re.search(r"(?:FATAL|PANIC|error): +(?!the database system is)(.*)", said)  # that is said to clients
-        reason = told[1] if told else said.rpartition("\n")[2] or "it did not say why"
+    def _failure(self, log_size: int) -> Unavailable:
+        output = self.log.read_bytes()[log_size:].decode(errors="replace").strip()
+        error = re.search(r"(?:FATAL|PANIC|error): +(?!the database system is)(.*)", output)  # that is said to clients
+        reason = error[1] if error else output.rpartition("\n")[2] or "it gave no reason"
         return Unavailable(f"PostgreSQL in {self.data} did not start: {reason}; see {self.log}")
 
-    # One at a time, and in sentences
+    # One at a time, with errors of ours
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with self._explained():
+        with self._os_errors_translated():
             self.data.mkdir(mode=0o711, parents=True, exist_ok=True)  # the server's user may pass but not look around
             with self._user.open(self.data / "postgres.lock") as lock:
                 _wait_until(lambda: _try_lock(lock), f"another process that starts or stops PostgreSQL in {self.data}")
                 yield
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _os_errors_translated(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -319,13 +319,13 @@ class EmbeddedPostgres:
             raise InvalidRequest(f"{problem}; use a data folder that you may write, or run as its owner") from error
 
 
-def _wait_until(done: Callable[[], bool], what: str) -> None:
-    """Wait as long as it takes, since recovery after a crash may be long, but not silently."""
-    speak_at = time.monotonic() + PATIENCE_SECONDS
-    while not done():
-        if time.monotonic() >= speak_at:
+def _wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait as long as it takes, since recovery after a crash may be long; say so in the log."""
+    warn_at = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() >= warn_at:
             log.warning("waiting for %s", what)
-            speak_at = float("inf")
+            warn_at = float("inf")
         time.sleep(POLL_SECONDS)
 
 

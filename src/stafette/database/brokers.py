@@ -1,0 +1,55 @@
+"""Brokers: their leases, which sessions they hold, and how they notify each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stafette.database.pool import Pool
+
+
+class Brokers:
+    """The brokers of one database."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def join(self, name: str, *, seconds: float) -> int:
+        """Register a broker, with a lease of so many seconds; returns its id."""
+        return int(await self._pool.value("SELECT stafette.join_broker($1, $2)", name, seconds))
+
+    async def renew(self, broker: int, *, seconds: float) -> bool | None:
+        """Renew its lease: True when without a gap, False when it had run out, None when the broker is deleted."""
+        is_held: bool | None = await self._pool.value("SELECT stafette.renew_broker($1, $2)", broker, seconds)
+        return is_held
+
+    async def leave(self, broker: int) -> None:
+        """Delete a broker, with all its sessions."""
+        await self._pool.fetch("SELECT stafette.leave_broker($1)", broker)
+
+    async def sessions(self, broker: int) -> dict[int, int]:
+        """The sessions a broker holds: token by client."""
+        return dict(await self._pool.fetch("SELECT * FROM stafette.broker_sessions($1)", broker))  # type: ignore[arg-type]
+
+    async def publish_figures(self, broker: int, figures: dict[str, Any]) -> None:
+        """Show operators how a broker is."""
+        await self._pool.fetch("SELECT stafette.publish_figures($1, $2)", broker, figures)
+
+    async def announce_interests(self, broker: int, queues: Sequence[str]) -> None:
+        """Say for which queues, and no others, a broker has reads parked; '' stands for any queue."""
+        await self._pool.fetch("SELECT stafette.announce_interests($1, $2)", broker, queues)
+
+    async def interests_elsewhere(self, broker: int) -> dict[str, set[int]]:
+        """Which other brokers have reads parked, by queue."""
+        interests: dict[str, set[int]] = {}
+        for queue, other in await self._pool.fetch("SELECT * FROM stafette.interests_elsewhere($1)", broker):
+            interests.setdefault(queue, set()).add(other)
+        return interests
+
+    async def notify(self, notifications: Sequence[tuple[int, str]]) -> None:
+        """Notify brokers of something new in a queue: pairs of broker and queue."""
+        await self._pool.fetch(
+            "SELECT stafette.notify_brokers($1, $2)",
+            [broker for broker, _ in notifications],
+            [queue for _, queue in notifications],
+        )

@@ -1,0 +1,79 @@
+"""Queues: created, deleted, purged, looked up and counted for clients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stafette.database.pool import Pool
+from stafette.errors import ClientNotFound, QueueNotFound
+from stafette.model import Queue, QueueOptions
+
+DEFAULT_OPTIONS = QueueOptions()
+
+_QUEUE = ", ".join(name if name == "messages" else f"(queue).{name}" for name in Queue.__struct_fields__)
+"""The columns of a queue as functions answer with it, in the order of its fields."""
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Number of messages of a queue in each state."""
+
+    ready: int
+    delayed: int
+    leased: int
+    dead: int
+
+
+class Queues:
+    """The queues of one database."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def create(
+        self, client: int, name: str, options: QueueOptions = DEFAULT_OPTIONS, *, exist_ok: bool = False
+    ) -> Queue:
+        """Create a queue."""
+        [queue] = await self._queues("create_queue($1, $2, $3, $4)", client, name, options, exist_ok)
+        return queue
+
+    async def delete(self, client: int, name: str, *, force: bool = False) -> None:
+        """Delete an empty queue, or with force any, with all its messages."""
+        await self._pool.fetch("SELECT stafette.delete_queue($1, $2, $3)", client, name, force)
+
+    async def purge(self, client: int, name: str) -> int:
+        """Delete all ready messages of a queue; returns their number."""
+        return int(await self._pool.value("SELECT stafette.purge($1, $2)", client, name))
+
+    async def get(self, name_or_id: str | int) -> Queue:
+        """One queue."""
+        name, number = (name_or_id, None) if isinstance(name_or_id, str) else (None, name_or_id)
+        queues = await self._queues("find_queue($1, $2)", name, number)
+        if not queues:
+            raise QueueNotFound(f"there is no queue {name_or_id}; create it first")
+        return queues[0]
+
+    async def personal(self, client: str) -> Queue:
+        """The personal queue of a client."""
+        queues = await self._queues("personal_queue($1)", client)
+        if not queues:
+            raise ClientNotFound(f"there is no client {client}")
+        return queues[0]
+
+    async def all(self, *, after: str = "", limit: int | None = None) -> list[Queue]:
+        """Queues by name."""
+        return await self._queues("list_queues($1, $2)", after, limit)
+
+    async def waiting(self, client: int, *, limit: int | None = None) -> list[Queue]:
+        """The queues that hold messages addressed to this client, with how many."""
+        return await self._queues("waiting_queues($1, $2)", client, limit)
+
+    async def count(self, name: str) -> Counts:
+        """Number of messages of a queue in each state."""
+        rows = await self._pool.fetch("SELECT * FROM stafette.count_messages($1)", name)
+        return Counts(*rows[0])
+
+    async def _queues(self, call: str, *arguments: Any) -> list[Queue]:
+        rows = await self._pool.fetch(f"SELECT {_QUEUE} FROM stafette.{call}", *arguments)  # noqa: S608  # our own names
+        return [Queue(*row) for row in rows]
