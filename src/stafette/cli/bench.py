@@ -11,7 +11,7 @@ import typer
 from stafette.cli.broker_link import Data, Url, address
 from stafette.cli.output import Json, show_record
 from stafette.errors import InvalidRequest
-from stafette.load import bench as load
+from stafette.load import bench_load as load
 
 
 def bench(

@@ -17,7 +17,7 @@ from stafette.cli.output import Json
 from stafette.database.messages import ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
-from stafette.load.bench import Load, Tally
+from stafette.load.bench_load import Load, Tally
 from stafette.load.generator import ClientGroup, Generator, Participant
 from stafette.load.precise_timer import SECOND
 from stafette.model import Draft, Selection

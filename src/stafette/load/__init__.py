@@ -1,1 +1,1 @@
-"""Putting load on the system: one load loop for `stafette bench`, the laboratory and loads without brokers."""
+"""Generating load: one load loop for `stafette bench`, the laboratory and loads without brokers."""

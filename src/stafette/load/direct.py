@@ -1,7 +1,7 @@
 """Clients that talk to the database themselves, as a broker would but one request per call: a load without brokers.
 
-A client has the methods that a behaviour for the database alone needs, under the names they have in `stafette.aio`.
-All clients of a process share some connections; the time a call waits for one is told apart from the call's own.
+A client has the methods that such a behaviour needs, named as in `stafette.aio`. All clients of a process share some
+connections; the trace has the time a call waits for a connection and the time of the call itself.
 """
 
 from __future__ import annotations
@@ -22,36 +22,35 @@ from stafette.protocol.outcomes import EMPTY, OK
 from stafette.trace import NOT_HERE, Trace
 
 MOST_CONNECTIONS = 32
-"""By default, however many clients there are: PostgreSQL has a process for each."""
+"""By default, for any number of clients: PostgreSQL has a process for each connection."""
 
 Answer = TypeVar("Answer")
 
 
-class Direct:
+class DirectConnections:
     """The connections that the direct clients of a process share."""
 
     def __init__(self, store: Store, connections: int, trace: Trace) -> None:
         self.store = store
-        self.free = asyncio.Semaphore(
-            connections
-        )  # as many as there are, so that waiting happens here, where we see it
+        self.free = asyncio.Semaphore(connections)
+        """One for each connection of the store, so that calls wait here, where the wait is measured."""
         self.trace = trace
 
     @classmethod
-    async def open(cls, url: str, *, clients: int, trace: Trace, connections: int | None = None) -> Direct:
-        """Connect for so many clients."""
+    async def open(cls, url: str, *, clients: int, trace: Trace, connections: int | None = None) -> DirectConnections:
+        """Connect; the default number of connections depends on the number of clients."""
         connections = connections or max(1, min(clients, MOST_CONNECTIONS))
         return cls(await Store.open(url, connections=connections), connections, trace)
 
     async def client(self, name: str) -> DirectClient:
-        """Register a client, or find it."""
-        return DirectClient(self, await self.store.clients.register(name))
+        """A client with this name, registered if it is new."""
+        return DirectClient(self, await self.store.register(name))
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self.store.close()
 
-    async def __aenter__(self) -> Direct:
+    async def __aenter__(self) -> DirectConnections:
         return self
 
     async def __aexit__(
@@ -63,19 +62,19 @@ class Direct:
 class DirectClient:
     """One client of the database."""
 
-    def __init__(self, direct: Direct, identity: Identity) -> None:
-        self._direct = direct
-        self._store = direct.store
+    def __init__(self, connections: DirectConnections, identity: Identity) -> None:
+        self._connections = connections
+        self._store = connections.store
         self._id = identity.id
         self._name = identity.name
 
     @property
     def name(self) -> str:
-        """The name this client is known by."""
+        """The name of this client."""
         return self._name
 
     async def close(self) -> None:
-        """Nothing to hang up: the connections are everybody's."""
+        """Do nothing: all clients share the connections."""
 
     async def send(
         self,
@@ -100,7 +99,7 @@ class DirectClient:
         async def call() -> list[int]:
             return _answer(await self._store.messages.send([send]))
 
-        return await self._traced("send", call, lambda ids: (len(content), len(ids)), empty=False)
+        return await self._call("send", call, lambda ids: (len(content), len(ids)), empty=False)
 
     async def receive(
         self,
@@ -125,14 +124,14 @@ class DirectClient:
         order: Order = "priority",
         wait: float | None = None,
     ) -> Message | None:
-        """Return what `receive` would, and leave it there."""
+        """Return the message that `receive` would, and leave it in the queue."""
         return await self._read(
             "peek", self._store.messages.peek, ReadRequest(self._id, Selection(queue, sender, context, order))
         )
 
     async def queues(self) -> list[Queue]:
         """All queues, by name."""
-        return await self._traced("list_queues", self._store.queues.all, _no_messages, empty=False)
+        return await self._call("list_queues", self._store.queues, _no_messages, empty=False)
 
     async def waiting_queues(self, limit: int | None = None) -> list[Queue]:
         """The queues that hold messages addressed to this client; `messages` says how many."""
@@ -140,21 +139,21 @@ class DirectClient:
         def call() -> Awaitable[list[Queue]]:
             return self._store.queues.waiting(self._id, limit=limit)
 
-        return await self._traced("waiting_queues", call, _no_messages, empty=False)
+        return await self._call("waiting_queues", call, _no_messages, empty=False)
 
     async def _read(
         self,
         operation: str,
         read: Callable[[Sequence[ReadRequest]], Awaitable[list[list[Message] | StafetteError]]],
-        ask: ReadRequest,
+        request: ReadRequest,
     ) -> Message | None:
         async def call() -> list[Message]:
-            return _answer(await read([ask]))
+            return _answer(await read([request]))
 
-        found = await self._traced(operation, call, _size, empty=True)
-        return found[0] if found else None
+        messages = await self._call(operation, call, _size, empty=True)
+        return messages[0] if messages else None
 
-    async def _traced(
+    async def _call(
         self,
         operation: str,
         call: Callable[[], Awaitable[list[Answer]]],
@@ -166,22 +165,22 @@ class DirectClient:
         start = time.perf_counter_ns()
         if intended := INTENDED.get():
             INTENDED.set(0)
-        called, outcome, measured = 0, CANCELLED, (0, 0)
+        call_start, outcome, size = 0, CANCELLED, (0, 0)
         try:
-            async with self._direct.free:
-                called = time.perf_counter_ns()
+            async with self._connections.free:
+                call_start = time.perf_counter_ns()
                 answer = await call()
-            measured = measure(answer)
+            size = measure(answer)
             outcome = OK if answer or not empty else EMPTY
         except StafetteError as error:
             outcome = type(error).__name__
             raise
         finally:
             end = time.perf_counter_ns()
-            self._direct.trace.add(
+            self._connections.trace.add(
                 self._name, 0, operation, outcome, intended or start, start, end,
-                NOT_HERE, NOT_HERE, (called or end) - start, end - called if called else NOT_HERE, NOT_HERE, NOT_HERE,
-                NOT_HERE, *measured, NOT_HERE,
+                NOT_HERE, NOT_HERE, (call_start or end) - start, end - call_start if call_start else NOT_HERE,
+                NOT_HERE, NOT_HERE, NOT_HERE, *size, NOT_HERE,
             )  # fmt: skip
         return answer
 

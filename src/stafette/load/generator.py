@@ -1,10 +1,10 @@
 """The load loop: participants that take steps, in closed and in open loops. `stafette bench`, the laboratory and loads
-without a broker all run this one.
+without a broker all use it.
 
 A closed loop starts a participant's next step when the last has ended and the participant has thought. An open loop
 starts steps when its schedule says so, whether earlier ones have ended or not. A generator that falls behind starts
-what is due as fast as it can, and every step keeps its intended start: response times count from there, so that neither
-a stalled system nor a stalled generator goes unseen.
+what is due as fast as it can, and every step keeps its intended start. Response times count from there, so a stalled
+system shows in them, and so does a stalled generator.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from stafette.load.self_check import SelfCheck
 
 log = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 15.0
-"""How long steps that are in progress when the time is up may take."""
+GRACE_SECONDS = 15.0
+"""How long steps that are still in progress at the end of the load may take."""
 
 CANCEL_SECONDS = 1.0
 """How long a step may take to notice that it was cancelled."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 1.0
-"""Seconds a participant of a closed loop waits after an error that may pass: doubling, or an outage would spin."""
+"""Seconds that a participant of a closed loop waits after a transient error. They double, or an outage would spin."""
 
-STARTED_AT_ONCE = 100
-"""How many due steps of an open loop are started before others on the event loop have their turn."""
+STARTS_PER_TURN = 100
+"""Due steps of an open loop that are started before other tasks on the event loop get their turn."""
 
-WITHOUT_REQUEST = SECOND // 50_000
-"""A step that is faster than this waited for nothing, and the event loop has had no turn meanwhile."""
+INSTANT_STEP = SECOND // 50_000
+"""A step that takes less than this, in nanoseconds, has awaited nothing, so other tasks have had no turn."""
 
 Arrivals = Literal["poisson", "constant"]
 
 
 class Defect(StafetteError):
-    """A participant failed in a way that is its own fault."""
+    """A behaviour has a bug: it raised an error that is not a StafetteError."""
 
 
 class Progress(msgspec.Struct, frozen=True, tag_field="event", tag="progress"):
@@ -59,9 +59,9 @@ class Progress(msgspec.Struct, frozen=True, tag_field="event", tag="progress"):
     errors: int
     steps: int
     response_ms: float | None
-    """Mean of the steps that went well since the last report, counted from their intended starts."""
+    """Mean of the steps that succeeded since the last report, counted from their intended starts."""
     active: int
-    """Participants that have joined."""
+    """Number of participants that have joined."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Participant:
 
     name: str
     step: Callable[[], Awaitable[object]]
-    random: random.Random
-    """Its own, from which its think times are drawn."""
+    rng: random.Random
+    """The participant's own; its think times are drawn from it."""
     joins_at: float = 0.0
     """Seconds after the start of the load."""
 
@@ -81,29 +81,29 @@ class ClientGroup:
     """The participants of one group in this process, by number."""
 
     behaviour: str
-    """What they do, for messages about defects."""
+    """Its name, for messages about defects."""
     participants: Sequence[Participant]
     think_time: Callable[[random.Random], float] | None = None
-    """Draws the seconds between a step's end and the next step of a closed loop; None: none."""
+    """Draws the seconds between the end of a step and the next step of a closed loop; None: no pause."""
     rate: float | None = None
     """Steps per second of each active participant, in an open loop."""
     gaps: Iterator[float] = field(default_factory=lambda: itertools.repeat(1.0))
-    """How far steps of an open loop are apart, on average 1."""
+    """Distances between the steps of an open loop, on average 1."""
     observe: Callable[[object, int, int], None] | None = None
-    """Is given what each step returned, or the StafetteError that it ended in, its intended start and its real one."""
+    """Called after each step with its result or its StafetteError, its intended start and its actual start."""
 
 
-def gaps(arrivals: Arrivals, source: random.Random, phase: float = 0.0) -> Iterator[float]:
-    """Distances between starts, on average 1: memoryless, or all the same after a first one of `phase`."""
+def gaps(arrivals: Arrivals, rng: random.Random, phase: float = 0.0) -> Iterator[float]:
+    """Distances between starts, on average 1: exponential, or constant after a first one of `phase`."""
     if arrivals == "constant":
         yield phase
         yield from itertools.repeat(1.0)
     while True:
-        yield source.expovariate(1.0)
+        yield rng.expovariate(1.0)
 
 
 def schedule(joins: Sequence[float], rate: float, distances: Iterator[float]) -> Iterator[tuple[float, int]]:
-    """When steps start, in seconds, without end, and how many participants are active then; each adds `rate`."""
+    """Endless start times of steps, in seconds, with the number of active participants; each of them adds `rate`."""
     now, distance = 0.0, next(distances)
     for active, until in enumerate((*joins, math.inf)):
         if pace := active * rate:
@@ -111,7 +111,7 @@ def schedule(joins: Sequence[float], rate: float, distances: Iterator[float]) ->
                 now += distance / pace
                 yield now, active
                 distance = next(distances)
-            distance -= (until - now) * pace  # what is left of it is gone at the next pace
+            distance -= (until - now) * pace  # the rest is covered at the next pace
         now = until
 
 
@@ -126,28 +126,28 @@ class Generator:
         window: tuple[float, float],
         requests: Callable[[], int],
         report: Callable[[Progress], None],
-        patience: float = PATIENCE_SECONDS,
+        grace: float = GRACE_SECONDS,
     ) -> None:
         self._groups = groups
         self._seconds = seconds
         self._window = window
         self._requests = requests
         self._report = report
-        self._patience = patience
+        self._grace = grace
         self._joins = sorted(participant.joins_at for group in groups for participant in group.participants)
         self._open_steps: set[asyncio.Task[None]] = set()
         """Steps of open loops that are in progress."""
         self._responses = 0
         self._response_time = 0
         self.errors: Counter[str] = Counter()
-        """By name."""
+        """By name of the error."""
         self.steps = 0
-        """All that have ended, also in an error."""
+        """Number of steps that have ended, also in an error."""
 
     async def run(self, begin: int) -> SelfCheck:
-        """Put the load on from a moment of ``time.perf_counter_ns`` on, until the time is up and all steps have ended.
+        """Generate the load from `begin`, by ``time.perf_counter_ns``, until the time is up and all steps have ended.
 
-        Raises a Defect when a participant has one.
+        Raises Defect if a behaviour has a bug.
         """
         self._begin, self._end = begin, begin + int(self._seconds * SECOND)
         self._defect: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -159,7 +159,7 @@ class Generator:
             asyncio.create_task(self._report_each_second()),
         ]
         try:
-            await self._finished(loops)
+            await self._wait_for_end(loops)
         finally:
             await _cancel({*loops, *watchers, *self._open_steps})
             self._defect.cancel()
@@ -175,20 +175,20 @@ class Generator:
                 if participant.joins_at < self._seconds:
                     yield asyncio.create_task(self._closed_loop(group, participant))
 
-    async def _finished(self, loops: Sequence[asyncio.Task[None]]) -> None:
-        """Wait until all has ended, something is wrong, or patience is over."""
-        all_ended = asyncio.create_task(self._all_ended(loops))
-        left = (self._end - time.perf_counter_ns()) / SECOND + self._patience
+    async def _wait_for_end(self, loops: Sequence[asyncio.Task[None]]) -> None:
+        """Wait until all loops and steps have ended, a behaviour has failed, or the grace period is over."""
+        waiter = asyncio.create_task(self._wait_for_steps(loops))
+        remaining = (self._end - time.perf_counter_ns()) / SECOND + self._grace
         try:
-            await asyncio.wait({all_ended, self._defect}, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({waiter, self._defect}, timeout=max(0.0, remaining), return_when=asyncio.FIRST_COMPLETED)
             if self._defect.done():
                 self._defect.result()
-            if all_ended.done():
-                all_ended.result()
+            if waiter.done():
+                waiter.result()
         finally:
-            await _cancel({all_ended})
+            await _cancel({waiter})
 
-    async def _all_ended(self, loops: Sequence[asyncio.Task[None]]) -> None:
+    async def _wait_for_steps(self, loops: Sequence[asyncio.Task[None]]) -> None:
         await asyncio.gather(*loops)
         if self._open_steps:
             await asyncio.wait(self._open_steps)
@@ -202,7 +202,7 @@ class Generator:
         while now < self._end:
             started = now
             error = await self._step(group, participant, started)
-            delay = think_time(participant.random) if think_time else 0.0
+            delay = think_time(participant.rng) if think_time else 0.0
             if isinstance(error, TryAgain):
                 delay += pause
                 pause = min(2 * pause, LONGEST_PAUSE)
@@ -211,7 +211,7 @@ class Generator:
             now = time.perf_counter_ns()
             if delay:
                 await self._timer.until(min(now + int(delay * SECOND), self._end))
-            elif now - started < WITHOUT_REQUEST:
+            elif now - started < INSTANT_STEP:
                 await asyncio.sleep(0)
             else:
                 continue
@@ -227,7 +227,7 @@ class Generator:
                 return
             if intended > time.perf_counter_ns():
                 await self._timer.until(intended)
-            elif turn % STARTED_AT_ONCE == 0:
+            elif turn % STARTS_PER_TURN == 0:
                 await asyncio.sleep(0)
             INTENDED.set(intended)  # the step's task starts with a copy of this one's context
             step = asyncio.create_task(self._step_on_time(group, group.participants[turn % active], intended))
@@ -241,7 +241,7 @@ class Generator:
     # Steps
 
     async def _step(self, group: ClientGroup, participant: Participant, intended: int) -> StafetteError | None:
-        """One step; returns the error it ended in. One that is not ours is the participant's and ends the run."""
+        """Take one step and return its StafetteError, if any. Any other error is a defect and ends the load."""
         started = time.perf_counter_ns() if group.observe else 0
         try:
             result = await participant.step()
@@ -258,7 +258,7 @@ class Generator:
             raise
         except Exception as error:
             self._fail(group, participant, error)
-            raise asyncio.CancelledError from error  # ends this loop; the run ends the others
+            raise asyncio.CancelledError from error  # ends this loop; `run` ends the others
         self.steps += 1
         self._responses += 1
         self._response_time += time.perf_counter_ns() - intended
@@ -283,13 +283,13 @@ class Generator:
 
 
 def defect(behaviour: str, client: str, error: BaseException) -> Defect:
-    """What to say of an error that a behaviour should not have let out."""
-    what = " ".join(f"{type(error).__name__}: {error}".split())
-    return Defect(f"the behaviour {behaviour} failed as {client}: {what}; the worker's log shows where")
+    """The Defect for an error that a behaviour should have handled."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return Defect(f"the behaviour {behaviour} failed as {client}: {reason}; the worker's log shows where")
 
 
 def _is_cancelled() -> bool:
-    """Whether it is us who cancelled this task; else the step lets out what some task of its own ended in."""
+    """Whether we cancelled this task; if not, the step awaited a task of its own that was cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -301,4 +301,4 @@ async def _cancel(tasks: set[asyncio.Task[None]]) -> None:
         await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
     for task in tasks:
         if task.done() and not task.cancelled():
-            task.exception()  # has been seen; nobody else asks
+            task.exception()  # or asyncio logs that it was never retrieved

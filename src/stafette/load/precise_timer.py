@@ -1,8 +1,8 @@
-"""A timer that is right to some ten microseconds.
+"""A timer that is accurate to some ten microseconds.
 
 The timers of uvloop, as of asyncio, count in milliseconds: a load of a thousand steps per second would start in bursts,
 half a millisecond late on average, and every response time would be that much too long. Linux has a timer that is a
-file, which the event loop can watch like any other. Elsewhere the loop's own timers have to do.
+file, which the event loop can watch like any other. Other systems use the loop's own timers.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class PreciseTimer:
         self._loop = asyncio.get_running_loop()
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._count = 0
-        """Of those who ever waited: among equals the first comes first, and futures are never compared."""
+        """Number of waits so far. It orders waits for the same moment, so that futures are never compared."""
         self._timer = _KernelTimer.open()
         self._handle: asyncio.TimerHandle | None = None
         if self._timer is not None:
             self._loop.add_reader(self._timer.file, self._on_time)
 
     async def until(self, moment: int) -> None:
-        """Sleep until a moment; not at all when it is past."""
+        """Sleep until a moment; return at once if it is past."""
         if moment <= time.perf_counter_ns():
             return
         future: asyncio.Future[None] = self._loop.create_future()
@@ -48,7 +48,7 @@ class PreciseTimer:
         await future
 
     def close(self) -> None:
-        """Wake nobody any more."""
+        """Stop the timer; waits that remain never end."""
         if self._handle is not None:
             self._handle.cancel()
         if self._timer is not None:
@@ -87,7 +87,7 @@ class _KernelTimer:
 
     @classmethod
     def open(cls) -> _KernelTimer | None:
-        """None where there is no such thing."""
+        """Create one; None on systems without timerfd."""
         if sys.platform != "linux":
             return None
         library = ctypes.CDLL(None)

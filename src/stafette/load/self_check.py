@@ -1,4 +1,4 @@
-"""How well the load generator itself does: a busy generator measures itself instead of the system."""
+"""Whether the load generator keeps up: a busy generator measures itself instead of the system."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from stafette.load.precise_timer import SECOND, PreciseTimer
 from stafette.runs.percentiles import percentile
 from stafette.runs.records import Spread
 
-SCHEDULER = Path("/proc/thread-self/schedstat")
-"""Linux tells here for how many nanoseconds this thread ran, and for how many it waited for a core."""
+SCHEDSTAT = Path("/proc/thread-self/schedstat")
+"""On Linux: the nanoseconds that this thread ran, and those that it waited for a core."""
 
-LAG_EVERY = SECOND // 20
+LAG_INTERVAL = SECOND // 20
 RETAINED_SAMPLES = 10_000
-"""Enough for a 99th percentile: a hundred of them lie above it."""
+"""Enough for a 99th percentile: a hundred samples lie above it."""
 
 
-class Samples:
-    """Times, in nanoseconds; of many only some, drawn fairly, are retained for the percentile."""
+class Reservoir:
+    """A reservoir sample of times in nanoseconds, for their mean, maximum and 99th percentile."""
 
-    def __init__(self, most: int = RETAINED_SAMPLES) -> None:
-        self._most_retained = most
+    def __init__(self, size: int = RETAINED_SAMPLES) -> None:
+        self._size = size
         self._retained: list[int] = []
         self._count = 0
         self._total = 0
         self._max = 0
-        self._random = random.Random(0)  # noqa: S311
+        self._rng = random.Random(0)  # noqa: S311
 
     def add(self, value: int) -> None:
-        """Take one in."""
+        """Add a time."""
         self._count += 1
         self._total += value
         self._max = max(self._max, value)
-        if len(self._retained) < self._most_retained:
+        if len(self._retained) < self._size:
             self._retained.append(value)
-        elif (position := int(self._random.random() * self._count)) < self._most_retained:
+        elif (position := int(self._rng.random() * self._count)) < self._size:
             self._retained[position] = value
 
     def spread(self) -> Spread:
-        """The figures, in milliseconds."""
+        """Mean, 99th percentile and maximum, in milliseconds."""
         if not self._count:
             return Spread()
         p99 = percentile(sorted(self._retained), 990)
@@ -53,9 +53,9 @@ class SelfCheck:
     def __init__(self, start: int, end: int) -> None:
         self._start = start
         self._end = end
-        self._late = Samples()
-        self._lag = Samples()
-        self._begun: tuple[int, int, int] | None = None
+        self._late = Reservoir()
+        self._lag = Reservoir()
+        self._clocks_at_start: tuple[int, int, int] | None = None
         self._shares: tuple[float, float] | None = None
 
     def started(self, intended: int) -> None:
@@ -66,32 +66,32 @@ class SelfCheck:
     async def watch(self, timer: PreciseTimer) -> None:
         """Take samples from the start of the window to its end."""
         await timer.until(self._start)
-        self._begun = time.perf_counter_ns(), time.process_time_ns(), _waited_for_a_core()
-        due = time.perf_counter_ns() + LAG_EVERY
+        self._clocks_at_start = time.perf_counter_ns(), time.process_time_ns(), _core_wait_ns()
+        due = time.perf_counter_ns() + LAG_INTERVAL
         while due < self._end:
             await timer.until(due)
             now = time.perf_counter_ns()
             self._lag.add(now - due)
-            due = now + LAG_EVERY
+            due = now + LAG_INTERVAL
         await timer.until(self._end)
         self._shares = self._shares_so_far()
 
     def _shares_so_far(self) -> tuple[float, float]:
-        """Of the time: in which we ran, and in which we would have but had no core."""
-        if self._begun is None:
+        """The shares of the elapsed time in which we ran, and in which we waited for a core."""
+        if self._clocks_at_start is None:
             return 0.0, 0.0
-        wall, processor, waited = self._begun
-        passed = max(1, time.perf_counter_ns() - wall)
-        return (time.process_time_ns() - processor) / passed, (_waited_for_a_core() - waited) / passed
+        wall, processor, waited = self._clocks_at_start
+        elapsed = max(1, time.perf_counter_ns() - wall)
+        return (time.process_time_ns() - processor) / elapsed, (_core_wait_ns() - waited) / elapsed
 
     @property
     def cpu_share(self) -> float:
-        """Of one core."""
+        """Processor time, as a share of one core."""
         return (self._shares or self._shares_so_far())[0]
 
     @property
     def starved_share(self) -> float:
-        """Of the time, in which we had something to do but no core to do it on."""
+        """The share of the time in which this thread was ready to run but had no core."""
         return (self._shares or self._shares_so_far())[1]
 
     @property
@@ -101,12 +101,12 @@ class SelfCheck:
 
     @property
     def lag(self) -> Spread:
-        """How late a timer was."""
+        """How late the timer of `watch` was."""
         return self._lag.spread()
 
 
-def _waited_for_a_core() -> int:
+def _core_wait_ns() -> int:
     try:
-        return int(SCHEDULER.read_text().split()[1])
+        return int(SCHEDSTAT.read_text().split()[1])
     except (OSError, ValueError, IndexError):  # not on this system
         return 0

@@ -23,7 +23,7 @@ from stafette.lab.behaviours import BUILT_IN, Behaviour, Scene, check, find
 from stafette.lab.behaviours.database_only import DatabaseOnly
 from stafette.lab.behaviours.one_way import counter_of
 from stafette.lab.behaviours.tola import Tola
-from stafette.load.direct import Direct
+from stafette.load.direct import DirectConnections
 from stafette.model import Message
 from stafette.trace import Trace
 
@@ -379,7 +379,10 @@ async def test_the_load_for_the_database_makes_the_requests_of_the_mix_without_a
 ) -> None:
     trace = Trace(tmp_path, run="run", tier="client", node="load-1")
     scene = Scene("load", 1, {"load": 1}, QUEUES, random.Random(7))
-    async with await Store.open(database) as store, await Direct.open(database, clients=1, trace=trace) as direct:
+    async with (
+        await Store.open(database) as store,
+        await DirectConnections.open(database, clients=1, trace=trace) as direct,
+    ):
         me: Any = await direct.client(scene.name)
         for queue in QUEUES:
             await store.queues.create((await store.clients.register(scene.name)).id, queue)

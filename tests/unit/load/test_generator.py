@@ -24,7 +24,7 @@ from stafette.lab.running.worker import starting_with
 from stafette.lab.running.worker_protocol import Group, Job, Ramp, Start, joined_by, joins_at, places, read
 from stafette.load.generator import ClientGroup, Defect, Generator, Participant, Progress, gaps, schedule
 from stafette.load.precise_timer import SECOND, PreciseTimer
-from stafette.load.self_check import Samples
+from stafette.load.self_check import Reservoir
 
 
 class Doing(Behaviour):
@@ -205,7 +205,7 @@ async def test_errors_are_counted_by_name_and_the_loop_goes_on() -> None:
         if len(me.starts) > 5:
             await asyncio.Event().wait()
 
-    load = generator(closed(Doing(1, fail)), seconds=0.5, patience=0.0)
+    load = generator(closed(Doing(1, fail)), seconds=0.5, grace=0.0)
     await load.run(time.perf_counter_ns())
     assert load.errors == {"QueueNotFound": 3, "Cancelled": 1}
     assert load.steps == 5
@@ -260,7 +260,7 @@ async def test_steps_that_do_not_end_are_cancelled_and_counted(rate: float | Non
     async def forever(_me: Doing) -> None:
         await asyncio.Event().wait()
 
-    load = generator(ClientGroup("doing", [participant(Doing(1, forever))], None, rate), seconds=0.2999, patience=1.0)
+    load = generator(ClientGroup("doing", [participant(Doing(1, forever))], None, rate), seconds=0.2999, grace=1.0)
     await load.run(time.perf_counter_ns())
     assert load.errors == {"Cancelled": 1 if rate is None else 59}
 
@@ -359,7 +359,7 @@ def test_the_timer_of_the_kernel_is_as_punctual_as_a_thread_that_sleeps() -> Non
 
 
 def test_samples_keep_exact_means_and_a_fair_share_for_the_percentile() -> None:
-    few, many = Samples(), Samples(most=2000)
+    few, many = Reservoir(), Reservoir(size=2000)
     few.add(3_000_000)
     assert few.spread().p99 == few.spread().max == 3.0
     for value in range(100_000):
@@ -368,7 +368,7 @@ def test_samples_keep_exact_means_and_a_fair_share_for_the_percentile() -> None:
     assert spread.mean == pytest.approx(49.9995)
     assert spread.max == pytest.approx(99.999)
     assert spread.p99 == pytest.approx(99.0, abs=1.5)
-    assert Samples().spread().max == 0
+    assert Reservoir().spread().max == 0
 
 
 @given(st.integers(1, 50), st.integers(1, 9), st.sampled_from([0.0, 0.5, 2.0]), st.floats(0, 30))

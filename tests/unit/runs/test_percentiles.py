@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stafette.load.bench import Load, Tally
-from stafette.load.self_check import Samples
+from stafette.load.bench_load import Load, Tally
+from stafette.load.self_check import Reservoir
 from stafette.runs.percentiles import milliseconds, percentile, percentiles, rank
 
 values = st.lists(st.integers(0, 10**12), min_size=1, max_size=300)
@@ -52,7 +52,7 @@ def test_rounding_down_before_or_after_is_the_same(numbers: list[int], share: in
 
 @pytest.mark.parametrize("count", [1, 2, 99, 100, 101])
 def test_the_bench_and_the_load_generators_health_use_the_same_rule(count: int) -> None:
-    tally, samples = Tally(), Samples()
+    tally, samples = Tally(), Reservoir()
     for number in range(1, count + 1):
         tally.response_seconds.append(number / 1000)
         samples.add(number * 1_000_000)

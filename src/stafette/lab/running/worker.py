@@ -43,7 +43,7 @@ from stafette.lab.running.worker_protocol import (
     places,
     read,
 )
-from stafette.load.direct import Direct
+from stafette.load.direct import DirectConnections
 from stafette.load.generator import ClientGroup, Generator, Participant, defect, gaps
 from stafette.load.precise_timer import SECOND
 from stafette.runs.records import Done
@@ -107,7 +107,7 @@ class LoadClients:
         self._counts = {name: group.count for name, group in job.groups.items()}
         self._places = list(places(job))
         self._clients: list[Client] = []
-        self._direct: Direct | None = None
+        self._direct: DirectConnections | None = None
         self._stack = AsyncExitStack()
         self.begun = 0
         """When the load began, by ``time.perf_counter_ns``."""
@@ -125,7 +125,7 @@ class LoadClients:
         """Connect all clients and let them begin."""
         direct = sum(self._kinds[place.group].direct for place in self._places)
         if direct:
-            opening = Direct.open(self._job.database, clients=direct, trace=self._trace)
+            opening = DirectConnections.open(self._job.database, clients=direct, trace=self._trace)
             self._direct = await self._stack.enter_async_context(await opening)
         self._stack.push_async_callback(self._hang_up)
         behaviours = await _all(self._places, self._enter)

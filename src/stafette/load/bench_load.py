@@ -37,7 +37,7 @@ CLIENT_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Load:
-    """What to put on the system."""
+    """The load to generate."""
 
     url: str
     clients: int = 64
@@ -50,23 +50,23 @@ class Load:
     processes: int = 1
     seed: int = 1
     trace: Path | None = None
-    """The folder for a trace of every request, if one is requested."""
+    """The folder for a trace of every request; None: no trace."""
 
 
 @dataclass
 class Tally:
-    """What came of it."""
+    """Counts and times of a load."""
 
     answered: Counter[str] = field(default_factory=Counter)
-    """By operation; `empty` counts reads that got nothing."""
+    """By operation; `empty` counts reads that returned nothing."""
     errors: Counter[str] = field(default_factory=Counter)
     response_seconds: array[float] = field(default_factory=lambda: array("d"))
     refusal_seconds: array[float] = field(default_factory=lambda: array("d"))
-    """How long the errors took to come, from the moment the request left: a refusal is the broker's own doing."""
+    """Times of the requests that failed, from when they were sent: how fast a broker refuses."""
     elapsed: float = 0.0
 
     def observe(self, result: object, intended: int, started: int) -> None:
-        """Count a step that has just ended: what it was, or its error."""
+        """Count a step that has just ended, by its operation or its error."""
         now = time.perf_counter_ns()
         if isinstance(result, StafetteError):
             self.errors[type(result).__name__] += 1
@@ -76,7 +76,7 @@ class Tally:
             self.response_seconds.append((now - intended) / SECOND)
 
     def add(self, other: Tally) -> None:
-        """Add what another process counted; they ran side by side."""
+        """Add the counts of another process, which ran at the same time."""
         self.answered += other.answered
         self.errors += other.errors
         self.response_seconds += other.response_seconds
@@ -84,7 +84,7 @@ class Tally:
         self.elapsed = max(self.elapsed, other.elapsed)
 
     def summary(self, load: Load) -> dict[str, object]:
-        """The numbers people ask for."""
+        """Rates, percentiles and error counts, as `stafette bench` prints them."""
         times = sorted(self.response_seconds)
         elapsed = self.elapsed or 1.0
         return {
@@ -115,7 +115,7 @@ class Worker:
         self._load = load
         self._number = number
         self._report = report
-        self._random = random.Random(load.seed * 1000 + number)  # noqa: S311
+        self._rng = random.Random(load.seed * 1000 + number)  # noqa: S311
         self._queues = [f"bench-{queue}" for queue in range(load.queues)]
         self._names, self._weights = list(load.mix), list(load.mix.values())
         self._body = b"x" * load.size
@@ -136,25 +136,25 @@ class Worker:
         if self._load.trace is None:
             return None
         try:
-            from stafette.trace import Trace  # what it needs is installed with the laboratory alone
+            from stafette.trace import Trace  # pyarrow is installed with the laboratory only
         except ImportError as error:
             raise InvalidRequest(f"a trace needs {error.name}; install stafette[lab]") from error
         return Trace(self._load.trace, run="bench", tier="client", node=f"bench-{self._number + 1}")
 
     async def run(self, start: Callable[[], Awaitable[None]]) -> Tally:
-        """Connect, wait for the start, put the load on, and count."""
+        """Connect, wait for the start, generate the load, and count."""
         clients = await self._connect()
         responder = None
         if "request" in self._load.mix:
-            responding = await connect(self._load.url, name=self._responder)  # before the first request
-            responder = asyncio.create_task(self._respond(responding))
+            responder_client = await connect(self._load.url, name=self._responder)  # before the first request
+            responder = asyncio.create_task(self._respond(responder_client))
         generator = Generator(
             [self._group(clients)],
             seconds=self._load.seconds,
             window=(0.0, self._load.seconds),
             requests=lambda: len(self._tally.response_seconds),
             report=lambda progress: self._report(progress.requests),
-            patience=CLIENT_SECONDS,
+            grace=CLIENT_SECONDS,
         )
         await start()
         started = time.perf_counter_ns()
@@ -170,27 +170,27 @@ class Worker:
     def _group(self, clients: list[Client]) -> ClientGroup:
         return ClientGroup(
             "bench",
-            [Participant(client.name, partial(self._step, client), self._random) for client in clients],
+            [Participant(client.name, partial(self._step, client), self._rng) for client in clients],
             rate=self._load.rate and self._load.rate / self._load.clients,
-            gaps=gaps("poisson", self._random),
+            gaps=gaps("poisson", self._rng),
             observe=self._tally.observe,
         )
 
     async def _step(self, client: Client) -> str:
-        """One request, chosen by the shares of the mix; what it was."""
-        [name] = self._random.choices(self._names, self._weights)
-        return await self._operations[name](client, self._random.choice(self._queues))
+        """Send one request, drawn from the mix; returns its operation."""
+        [name] = self._rng.choices(self._names, self._weights)
+        return await self._operations[name](client, self._rng.choice(self._queues))
 
     async def _connect(self) -> list[Client]:
-        share = range(self._number, self._load.clients, self._load.processes)
+        numbers = range(self._number, self._load.clients, self._load.processes)
         at_once = asyncio.Semaphore(CONNECTING_AT_ONCE)
 
-        async def connected(number: int) -> Client:
+        async def connect_client(number: int) -> Client:
             async with at_once:
                 name = f"bench-{os.getpid()}-{number}"
                 return await connect(self._load.url, name=name, timeout=CLIENT_SECONDS, trace=self._trace)
 
-        clients = list(await asyncio.gather(*(connected(number) for number in share)))
+        clients = list(await asyncio.gather(*(connect_client(number) for number in numbers)))
         for queue in self._queues:
             await clients[0].create_queue(queue, exist_ok=True)
         return clients
@@ -221,26 +221,26 @@ class Worker:
         await client.echo(self._body)
         return "echo"
 
-    async def _respond(self, me: Client) -> None:
+    async def _respond(self, client: Client) -> None:
         """Reply to the requests of this process."""
-        async with me:
+        async with client:
             while True:
-                for message in await me.receive_many(f"@{me.name}", 100, wait=10.0):
-                    await me.reply(message, message.body)
+                for message in await client.receive_many(f"@{client.name}", 100, wait=10.0):
+                    await client.reply(message, message.body)
 
 
 def run(load: Load, report: Callable[[int], None]) -> Tally:
-    """Put the load on from its own processes; `report` hears how many requests have been answered so far."""
+    """Generate the load from child processes; `report` is called with the number of requests answered so far."""
     context = multiprocessing.get_context("spawn")
-    started = context.Barrier(load.processes)
+    barrier = context.Barrier(load.processes)
     pipes: list[Connection] = []
     processes = []
     for number in range(load.processes):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(load, number, theirs, started), daemon=True)
+        parent_end, child_end = context.Pipe()
+        process = context.Process(target=_work, args=(load, number, child_end, barrier), daemon=True)
         process.start()
-        theirs.close()
-        pipes.append(ours)
+        child_end.close()
+        pipes.append(parent_end)
         processes.append(process)
     try:
         return _gather(pipes, report)
@@ -258,23 +258,23 @@ def _gather(pipes: list[Connection], report: Callable[[int], None]) -> Tally:
             if not pipe.poll(PROGRESS_SECONDS):
                 continue
             try:
-                news = pipe.recv()
+                event = pipe.recv()
             except EOFError:
                 raise StafetteError("a process of the load generator died; run with --debug to see why") from None
-            if isinstance(news, int):
-                counts[number] = news
+            if isinstance(event, int):
+                counts[number] = event
                 report(sum(counts))
-            elif isinstance(news, StafetteError):
-                raise news
+            elif isinstance(event, StafetteError):
+                raise event
             else:
-                total.add(news)
+                total.add(event)
                 del open_pipes[number]
     return total
 
 
-def _work(load: Load, number: int, pipe: Connection, started: object) -> None:
+def _work(load: Load, number: int, pipe: Connection, barrier: object) -> None:
     async def start() -> None:
-        await asyncio.get_running_loop().run_in_executor(None, started.wait)  # type: ignore[attr-defined]
+        await asyncio.get_running_loop().run_in_executor(None, barrier.wait)  # type: ignore[attr-defined]
 
     try:
         pipe.send(uvloop.run(Worker(load, number, pipe.send).run(start)))
