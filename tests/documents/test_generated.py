@@ -80,7 +80,7 @@ def test_every_public_name(reference: Any) -> None:
     told = set(re.findall(r"^\.\. auto\w+:: (\S+)$", reference.filled((DOCS / "python.md").read_text()), re.MULTILINE))
     public = {f"stafette.{name}" for name in stafette.__all__} - {"stafette.aio", "stafette.StafetteError"}
     public |= {f"stafette.aio.{name}" for name in stafette.aio.__all__}
-    public |= {f"stafette.lab.behaviours.{name}" for name in ("Behaviour", "Parameters", "Scene")}
+    public |= {f"stafette.lab.behaviours.{name}" for name in ("Behaviour", "ClientContext", "Parameters")}
     assert public - told == set()
 
 

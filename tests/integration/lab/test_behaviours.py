@@ -19,9 +19,9 @@ from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.database.store import Store
 from stafette.errors import ClientNotFound
-from stafette.lab.behaviours import BUILT_IN, Behaviour, Scene, check, find
+from stafette.lab.behaviours import BUILT_IN, Behaviour, ClientContext, check, find
 from stafette.lab.behaviours.database_only import DatabaseOnly
-from stafette.lab.behaviours.one_way import counter_of
+from stafette.lab.behaviours.one_way import read_counter
 from stafette.lab.behaviours.tola import Tola
 from stafette.load.direct import DirectConnections
 from stafette.model import Message
@@ -50,14 +50,15 @@ class Stage:
         """Connect a client and let it begin; `of` is how many its group has, `made` the queues made for the run."""
         kind = BUILT_IN[behaviour] if isinstance(behaviour, str) else behaviour
         group = group or kind.__name__.lower()
-        scene = Scene(group, number, {group: of, **(others or {})}, made, random.Random(f"7:{group}-{number}"))
-        client = kind(await self.connect(scene.name), scene, check(kind, parameters))
+        client_context = ClientContext(
+            group, number, {group: of, **(others or {})}, made, random.Random(f"7:{group}-{number}")
+        )
+        client = kind(await self.connect(client_context.name), client_context, check(kind, parameters))
         await client.begin()
         return client
 
     async def stored(self, *queues: str) -> int:
-        me = self.director
-        return sum([(await me.queue(queue)).messages for queue in queues or QUEUES])
+        return sum([(await self.director.queue(queue)).messages for queue in queues or QUEUES])
 
     def requests(self) -> Counter[str]:
         """What the broker has answered so far, without complaint."""
@@ -113,7 +114,7 @@ async def test_alice_can_address_the_clients_of_a_group(stage: Stage) -> None:
     bobs = [await stage.enter("bob", number, of=2, queues=["q-1"]) for number in (1, 2)]
     alice = await stage.enter("alice", others={"bob": 2}, receiver="bob", queues=["q-1"])
     await steps(alice, 20)
-    counts = [(await bob.me.waiting_queues())[0].messages for bob in bobs]
+    counts = [(await bob.client.waiting_queues())[0].messages for bob in bobs]
     assert all(counts)
     assert sum(counts) == 20
 
@@ -121,8 +122,8 @@ async def test_alice_can_address_the_clients_of_a_group(stage: Stage) -> None:
 async def test_alices_addressing_their_own_group_leave_themselves_out(stage: Stage) -> None:
     first, second = [await stage.enter("alice", number, of=2, receiver="alice") for number in (1, 2)]
     await steps(first, 5)
-    assert await first.me.waiting_queues() == []
-    assert sum(queue.messages for queue in await second.me.waiting_queues()) == 5
+    assert await first.client.waiting_queues() == []
+    assert sum(queue.messages for queue in await second.client.waiting_queues()) == 5
 
 
 async def test_bob_empties_the_queues_and_does_not_mind_an_empty_one(stage: Stage) -> None:
@@ -202,7 +203,7 @@ async def test_larry_sends_one_message_to_another_and_then_bounces_what_comes(st
             await larry.step()
     assert await stage.stored() == 3, "what is taken is sent on, and nothing else"
     assert stage.requests()["Send"] > 3 + 10
-    taken = [message for larry in larrys for queue in QUEUES for message in await larry.me.receive_many(queue, 10)]
+    taken = [message for larry in larrys for queue in QUEUES for message in await larry.client.receive_many(queue, 10)]
     assert {(message.receiver != message.sender, len(message.body), message.priority) for message in taken} == {
         (True, 50, 3)
     }
@@ -211,10 +212,10 @@ async def test_larry_sends_one_message_to_another_and_then_bounces_what_comes(st
 async def test_larry_bounces_a_message_as_it_is(stage: Stage) -> None:
     first, second = [await stage.enter("larry", number, of=2) for number in (1, 2)]
     await first.step()
-    [queue] = await second.me.waiting_queues()
-    body = (await second.me.peek(queue.name)).body
+    [queue] = await second.client.waiting_queues()
+    body = (await second.client.peek(queue.name)).body
     await steps(second, 2)
-    bounced = [message for queue in QUEUES for message in await first.me.receive_many(queue, 10)]
+    bounced = [message for queue in QUEUES for message in await first.client.receive_many(queue, 10)]
     assert body in [message.body for message in bounced]
     assert len(bounced) == 2
 
@@ -225,30 +226,30 @@ async def test_a_relay_whose_send_is_refused_sends_a_new_message_later(stage: St
         await first.step()
     second = await stage.enter("larry", 2, of=2)
     await first.step()
-    assert len(await second.me.waiting_queues()) == 1
+    assert len(await second.client.waiting_queues()) == 1
 
 
 async def test_the_counter_of_a_one_way_message_grows_at_each_relay(stage: Stage) -> None:
     clients = [await stage.enter("one_way", number, of=2, size=100) for number in (1, 2)]
     for client in clients:
         await client.step()
-    await clients[0].me.receive("@oneway-1")  # one message is easier to follow than two
+    await clients[0].client.receive("@oneway-1")  # one message is easier to follow than two
     for relay in range(1, 10):
         await clients[relay % 2].step()
-        mine = await clients[(relay + 1) % 2].me.peek(f"@oneway-{(relay + 1) % 2 + 1}")
+        mine = await clients[(relay + 1) % 2].client.peek(f"@oneway-{(relay + 1) % 2 + 1}")
         assert mine is not None
-        assert counter_of(mine.body) == relay
+        assert read_counter(mine.body) == relay
         assert len(mine.body) == 100
-    assert sorted(client.largest for client in clients) == [7, 8]
+    assert sorted(client.largest_counter for client in clients) == [7, 8]
 
 
 async def test_one_way_clients_keep_their_messages_in_circulation(stage: Stage) -> None:
     clients = [await stage.enter("one_way", number, of=5, wait=0) for number in range(1, 6)]
     for _ in range(20):
         await asyncio.gather(*(at_once(client, 2) for client in clients))
-    left = [message for client in clients for message in await client.me.receive_many(f"@{client.me.name}", 10)]
+    left = [message for client in clients for message in await client.client.receive_many(f"@{client.client.name}", 10)]
     assert len(left) == 5
-    assert max(client.largest for client in clients) > 3
+    assert max(client.largest_counter for client in clients) > 3
 
 
 # Pairs
@@ -257,8 +258,8 @@ async def test_one_way_clients_keep_their_messages_in_circulation(stage: Stage) 
 class ListeningTola(Tola):
     """Remembers what she asked and what came back."""
 
-    def __init__(self, me: Client, scene: Scene, parameters: Any) -> None:
-        super().__init__(me, scene, parameters)
+    def __init__(self, client: Client, client_context: ClientContext, parameters: Any) -> None:
+        super().__init__(client, client_context, parameters)
         self.heard: list[tuple[int, Message | None]] = []
 
     async def response(self, queue: str, context: int) -> Message | None:
@@ -330,18 +331,18 @@ async def test_of_each_pair_the_odd_client_asks_and_the_even_one_answers(stage: 
     requests = stage.requests()
     assert requests["Send"] == 12, "three requests and three responses in each pair"
     for client in clients:
-        assert (await stage.director.personal_queue(client.me.name)).messages == 0
+        assert (await stage.director.personal_queue(client.client.name)).messages == 0
 
 
 async def test_the_two_of_a_pair_talk_to_each_other(stage: Stage) -> None:
     asker, answerer = [await stage.enter("paired", number, of=2, size=number) for number in (1, 2)]
     asking = asyncio.create_task(asker.step())
-    request = await answerer.me.receive("@paired-2", wait=10)
+    request = await answerer.client.receive("@paired-2", wait=10)
     assert (request.sender, len(request.body)) == ("paired-1", 1)
-    await answerer.me.send("@paired-1", b"somebody else's", context=request.context + 1)
-    await answerer.me.reply(request, b"yours")
+    await answerer.client.send("@paired-1", b"somebody else's", context=request.context + 1)
+    await answerer.client.reply(request, b"yours")
     await asking
-    assert [message.body for message in await asker.me.receive_many("@paired-1", 10)] == [b"somebody else's"]
+    assert [message.body for message in await asker.client.receive_many("@paired-1", 10)] == [b"somebody else's"]
 
 
 # Mixes
@@ -378,15 +379,17 @@ async def test_the_load_for_the_database_makes_the_requests_of_the_mix_without_a
     database: str, tmp_path: Path
 ) -> None:
     trace = Trace(tmp_path, run="run", tier="client", node="load-1")
-    scene = Scene("load", 1, {"load": 1}, QUEUES, random.Random(7))
+    client_context = ClientContext("load", 1, {"load": 1}, QUEUES, random.Random(7))
     async with (
         await Store.open(database) as store,
         await DirectConnections.open(database, clients=1, trace=trace) as direct,
     ):
-        me: Any = await direct.client(scene.name)
+        client: Any = await direct.client(client_context.name)
         for queue in QUEUES:
-            await store.queues.create((await store.clients.register(scene.name)).id, queue)
-        await at_once(DatabaseOnly(me, scene, check(DatabaseOnly, {"targets": 2, "receiver": "load"})), 100)
+            await store.create_queue((await store.register(client_context.name)).id, queue)
+        await at_once(
+            DatabaseOnly(client, client_context, check(DatabaseOnly, {"targets": 2, "receiver": "load"})), 100
+        )
     await asyncio.to_thread(trace.close)
     rows = [row for file in tmp_path.glob("*.parquet") for row in parquet.read_table(file).to_pylist()]
     assert {row["operation"] for row in rows} == {"peek", "waiting_queues", "send", "receive"}
@@ -415,10 +418,10 @@ class Parrot(Behaviour):
     Parameters = Settings
 
     async def begin(self):
-        await self.me.create_queue("perch")
+        await self.client.create_queue("perch")
 
     async def step(self):
-        await self.me.send("perch", self.parameters.word)
+        await self.client.send("perch", self.parameters.word)
 """
 
 

@@ -48,7 +48,7 @@ async def test_a_run_across_machines_comes_home_complete(tmp_path: Path, reached
         "from stafette.lab.behaviours import Behaviour\n"
         "class Own(Behaviour):\n"
         "    async def step(self):\n"
-        "        await self.me.send(self.any_queue(), b'brought along')\n"
+        "        await self.client.send(self.any_queue(), b'brought along')\n"
     )
     groups = PAIR + '[clients.own]\nbehaviour = "own.py:Own"\ncount = 2\n'
     laboratory = Laboratory(tmp_path, "reset")

@@ -98,7 +98,7 @@ async def test_a_saturated_load_generator_is_flagged(laboratory: Laboratory) -> 
         "from stafette.lab.behaviours import Behaviour\n"
         "class Busy(Behaviour):\n"
         "    async def step(self):\n"
-        "        await self.me.echo(b'')\n"
+        "        await self.client.echo(b'')\n"
         "        until = time.thread_time() + 0.005\n"
         "        while time.thread_time() < until: pass\n"
     )
@@ -117,8 +117,8 @@ async def test_a_record_tells_how_many_steps_there_were_where_a_step_is_two_requ
         "from stafette.lab.behaviours import Behaviour\n"
         "class Twice(Behaviour):\n"
         "    async def step(self):\n"
-        "        await self.me.echo(b'')\n"
-        "        await self.me.echo(b'')\n"
+        "        await self.client.echo(b'')\n"
+        "        await self.client.echo(b'')\n"
     )
     [record] = await laboratory.run(trial(f'[clients.twice]\nbehaviour = "twice.py:Twice"\ncount = 4\n{PAUSE}'))
 
@@ -139,7 +139,7 @@ async def test_a_run_that_fails_is_kept_and_explained_and_the_others_are_made(la
         "class Moody(Behaviour):\n"
         "    async def step(self):\n"
         "        if len(self.queues) == 2: raise ValueError('two is too many')\n"
-        "        await self.me.echo(b'')\n"
+        "        await self.client.echo(b'')\n"
     )
     sweep = (
         '[design]\nkind = "sweep"\norder = "given"\n[design.factors.queues]\nset = "preload.queues"\nlevels = [2, 1]\n'

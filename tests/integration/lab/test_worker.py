@@ -240,7 +240,7 @@ class Broken(Behaviour):
 
 class Unready(Behaviour):
     async def begin(self):
-        await self.me.send("nowhere", b"")
+        await self.client.send("nowhere", b"")
 """
 
 

@@ -11,10 +11,11 @@ import pydantic
 import pytest
 
 from stafette.errors import InvalidRequest
-from stafette.lab.behaviours import BUILT_IN, Behaviour, Scene, check, find
+from stafette.lab import behaviours
+from stafette.lab.behaviours import BUILT_IN, Behaviour, ClientContext, check, find
 from stafette.lab.behaviours.mix import deal
-from stafette.lab.behaviours.one_way import counter_of
-from stafette.lab.behaviours.parts import NOISE, Sender, Sending, whole
+from stafette.lab.behaviours.one_way import read_counter
+from stafette.lab.behaviours.parts import RANDOM_BYTES, Sender, SendParameters, integer_draw
 from stafette.lab.experiment.distribution import Exponential, Uniform
 
 NOBODY: Any = None
@@ -34,7 +35,7 @@ class Mine(Behaviour):
     Parameters = Settings
 
     async def step(self) -> None:
-        await self.me.ping()
+        await self.client.ping()
 
 class Other:
     pass
@@ -43,8 +44,10 @@ class Other:
 
 def make(name: str, number: int = 1, *, groups: dict[str, int] | None = None, seed: int = 1, **parameters: Any) -> Any:
     behaviour = BUILT_IN[name]
-    scene = Scene(name, number, groups or {name: 2}, ("q-1", "q-2", "q-3"), random.Random(f"{seed}:{name}-{number}"))
-    return behaviour(NOBODY, scene, check(behaviour, parameters))
+    client_context = ClientContext(
+        name, number, groups or {name: 2}, ("q-1", "q-2", "q-3"), random.Random(f"{seed}:{name}-{number}")
+    )
+    return behaviour(NOBODY, client_context, check(behaviour, parameters))
 
 
 # Finding
@@ -178,9 +181,9 @@ def test_what_does_not_fit_the_scene_is_refused(name: str, options: dict[str, An
 
 @pytest.mark.parametrize("name", ["alice", "bob", "carl", "larry", "maruja", "mix", "producer", "rick"])
 def test_a_client_that_needs_a_queue_says_so(name: str) -> None:
-    scene = Scene(name, 1, {name: 2}, (), random.Random(1))
+    client_context = ClientContext(name, 1, {name: 2}, (), random.Random(1))
     with pytest.raises(InvalidRequest, match="need a queue"):
-        BUILT_IN[name](NOBODY, scene, check(BUILT_IN[name], {}))
+        BUILT_IN[name](NOBODY, client_context, check(BUILT_IN[name], {}))
 
 
 def test_tolas_in_excess_share_the_marujas_in_turn() -> None:
@@ -190,10 +193,10 @@ def test_tolas_in_excess_share_the_marujas_in_turn() -> None:
     ]  # fmt: skip
 
 
-# Bodies and chance
+# Bodies and rng
 
 
-@pytest.mark.parametrize("size", [0, 1, 200, len(NOISE), len(NOISE) + 1, 3 * len(NOISE)])
+@pytest.mark.parametrize("size", [0, 1, 200, len(RANDOM_BYTES), len(RANDOM_BYTES) + 1, 3 * len(RANDOM_BYTES)])
 def test_a_body_has_the_size_asked_for(size: int) -> None:
     assert len(make("alice", size=size).body()) == size
 
@@ -215,14 +218,17 @@ def test_the_same_seed_gives_the_same_client() -> None:
 
 
 def test_drawn_numbers_stay_within_their_bounds() -> None:
-    chance = random.Random(1)
-    low, high = whole(Uniform(uniform=(0, 0.4)), chance, 1, 10), whole(Exponential(exponential=1e9), chance, 1, 10)
+    rng = random.Random(1)
+    low, high = (
+        integer_draw(Uniform(uniform=(0, 0.4)), rng, 1, 10),
+        integer_draw(Exponential(exponential=1e9), rng, 1, 10),
+    )
     assert {low() for _ in range(50)} == {1}
     assert {high() for _ in range(50)} == {10}
 
 
 def test_a_body_that_nobody_numbered_counts_from_nought() -> None:
-    assert [counter_of(body) for body in (b"", b"17", b"17 \xff\xff", b"x 1", b" 1", b"9" * 30)] == [
+    assert [read_counter(body) for body in (b"", b"17", b"17 \xff\xff", b"x 1", b" 1", b"9" * 30)] == [
         0,
         17,
         17,
@@ -234,10 +240,10 @@ def test_a_body_that_nobody_numbered_counts_from_nought() -> None:
 
 def test_own_parts_can_be_used_by_others() -> None:
     class Shouting(Sender):
-        Parameters = Sending
+        Parameters = SendParameters
 
-    scene = Scene("shouting", 1, {"shouting": 1}, (), random.Random(1))
-    assert len(Shouting(NOBODY, scene, check(Shouting, {"size": 7})).body()) == 7
+    client_context = ClientContext("shouting", 1, {"shouting": 1}, (), random.Random(1))
+    assert len(Shouting(NOBODY, client_context, check(Shouting, {"size": 7})).body()) == 7
 
 
 # Dealing
@@ -250,3 +256,22 @@ def test_kinds_are_dealt_in_proportion_from_the_first_client_on() -> None:
     for some in (10, 37, 500):
         for kind, share in enumerate((0.5, 0.2, 0.3)):
             assert abs(hands[:some].count(kind) - share * some) <= 1
+
+
+# Names of the version before
+
+
+def test_former_names_work_and_warn() -> None:
+    with pytest.warns(DeprecationWarning, match="Scene is now"):
+        scene = behaviours.Scene("alice", 1, {"alice": 1}, ("q-1",), chance=random.Random(1))
+    alice: Any = BUILT_IN["alice"](NOBODY, scene, check(BUILT_IN["alice"], {}))
+    with pytest.warns(DeprecationWarning, match="Alice.me is now Alice.client"):
+        assert alice.me is NOBODY
+    with pytest.warns(DeprecationWarning, match="Alice.scene is now Alice.client_context"):
+        assert alice.scene is scene
+    with pytest.warns(DeprecationWarning, match="chance is now"):
+        assert alice.client_context.chance is alice.rng
+    with pytest.warns(DeprecationWarning, match="another is now"):
+        assert alice.client_context.another() == "alice-1"
+    assert not hasattr(alice, "nothing")
+    assert not hasattr(behaviours, "Nothing")

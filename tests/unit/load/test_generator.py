@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from stafette.client.aio import Client
 from stafette.client.tracing import INTENDED
 from stafette.errors import InvalidRequest, Overloaded, QueueNotFound
-from stafette.lab.behaviours.base import Behaviour, Parameters, Scene
+from stafette.lab.behaviours.behaviour import Behaviour, ClientContext, Parameters
 from stafette.lab.experiment.distribution import Fixed
 from stafette.lab.running.worker import starting_with
 from stafette.lab.running.worker_protocol import Group, Job, Ramp, Start, joined_by, joins_at, places, read
@@ -31,8 +31,8 @@ class Doing(Behaviour):
     """Does what it is told in each step."""
 
     def __init__(self, number: int, step: Callable[[Doing], Awaitable[None]]) -> None:
-        scene = Scene("tester", number, {"tester": 9}, (), random.Random(f"1:tester-{number}"))
-        super().__init__(cast(Client, None), scene, Parameters())
+        client_context = ClientContext("tester", number, {"tester": 9}, (), random.Random(f"1:tester-{number}"))
+        super().__init__(cast(Client, None), client_context, Parameters())
         self.starts: list[int] = []
         self._step = step
 
@@ -46,7 +46,7 @@ async def nothing(_me: Doing) -> None:
 
 
 def participant(behaviour: Behaviour, joins_at: float = 0.0) -> Participant:
-    return Participant(behaviour.scene.name, behaviour.step, behaviour.scene.chance, joins_at)
+    return Participant(behaviour.client_context.name, behaviour.step, behaviour.client_context.rng, joins_at)
 
 
 def generator(*groups: ClientGroup, seconds: float, **options: Any) -> Generator:
@@ -132,8 +132,8 @@ def test_the_rate_of_an_open_loop_grows_with_its_active_clients() -> None:
 async def test_open_loop_steps_carry_their_intended_start_and_go_to_the_clients_in_turn() -> None:
     intended: list[tuple[int, int]] = []
 
-    async def note(me: Doing) -> None:
-        intended.append((me.scene.number, INTENDED.get()))
+    async def note(behaviour: Doing) -> None:
+        intended.append((behaviour.client_context.number, INTENDED.get()))
         await asyncio.sleep(0)
 
     team = [participant(Doing(number, note)) for number in (1, 2)]
@@ -146,23 +146,25 @@ async def test_open_loop_steps_carry_their_intended_start_and_go_to_the_clients_
 
 
 async def test_a_late_generator_skips_nothing_and_counts_from_the_intended_start() -> None:
-    async def hold_up_the_loop(me: Doing) -> None:
-        if len(me.starts) == 1:
+    async def hold_up_the_loop(behaviour: Doing) -> None:
+        if len(behaviour.starts) == 1:
             time.sleep(0.1)
 
     catching_up, response_ms = [], []
     for _ in range(3):  # of which the one counts that whoever else is busy here has held up least
         reports: list[Progress] = []
-        me = Doing(1, hold_up_the_loop)
+        behaviour = Doing(1, hold_up_the_loop)
         begin = time.perf_counter_ns()
-        load = generator(ClientGroup("doing", [participant(me)], None, 1000.0), seconds=1.0495, report=reports.append)
+        load = generator(
+            ClientGroup("doing", [participant(behaviour)], None, 1000.0), seconds=1.0495, report=reports.append
+        )
         health = await load.run(begin)
         assert load.steps == 1049
-        assert len([start for start in me.starts if start - me.starts[0] < 0.1 * SECOND]) == 1
+        assert len([start for start in behaviour.starts if start - behaviour.starts[0] < 0.1 * SECOND]) == 1
         assert health.late.max > 90
         assert health.lag.max > 40
         assert reports[0].active == 1
-        catching_up.append(me.starts[99] - me.starts[1])
+        catching_up.append(behaviour.starts[99] - behaviour.starts[1])
         response_ms.append(reports[0].response_ms or 0)
     assert min(catching_up) < 0.1 * SECOND  # what was due meanwhile started at once
     assert 2.5 < min(response_ms) < 25  # 5, as a hundred of a thousand steps were 50 ms late
@@ -172,12 +174,12 @@ async def test_a_late_generator_skips_nothing_and_counts_from_the_intended_start
 
 
 async def test_a_closed_loop_thinks_between_steps() -> None:
-    me = Doing(1, nothing)
-    load = generator(closed(me, think_time=0.005), seconds=0.5)
+    behaviour = Doing(1, nothing)
+    load = generator(closed(behaviour, think_time=0.005), seconds=0.5)
     await load.run(time.perf_counter_ns())
-    apart = [later - earlier for earlier, later in itertools.pairwise(me.starts)]
+    apart = [later - earlier for earlier, later in itertools.pairwise(behaviour.starts)]
     assert min(apart) >= 0.005 * SECOND
-    assert 5 <= load.steps == len(me.starts) <= 100
+    assert 5 <= load.steps == len(behaviour.starts) <= 100
 
 
 async def test_the_end_does_not_wait_for_a_client_that_thinks() -> None:
@@ -199,10 +201,10 @@ async def test_a_closed_ramp_starts_clients_at_their_time_and_those_after_the_en
 
 
 async def test_errors_are_counted_by_name_and_the_loop_goes_on() -> None:
-    async def fail(me: Doing) -> None:
-        if len(me.starts) <= 3:
+    async def fail(behaviour: Doing) -> None:
+        if len(behaviour.starts) <= 3:
             raise QueueNotFound("gone")
-        if len(me.starts) > 5:
+        if len(behaviour.starts) > 5:
             await asyncio.Event().wait()
 
     load = generator(closed(Doing(1, fail)), seconds=0.5, grace=0.0)
@@ -212,14 +214,14 @@ async def test_errors_are_counted_by_name_and_the_loop_goes_on() -> None:
 
 
 async def test_an_outage_does_not_spin_and_a_success_ends_the_pauses() -> None:
-    async def overloaded(me: Doing) -> None:
+    async def overloaded(behaviour: Doing) -> None:
         await asyncio.sleep(0)
-        if len(me.starts) % 4:
+        if len(behaviour.starts) % 4:
             raise Overloaded("too much")
 
-    me = Doing(1, overloaded)
-    await generator(closed(me), seconds=1.0).run(time.perf_counter_ns())
-    apart = [(later - earlier) / SECOND for earlier, later in itertools.pairwise(me.starts)]
+    behaviour = Doing(1, overloaded)
+    await generator(closed(behaviour), seconds=1.0).run(time.perf_counter_ns())
+    apart = [(later - earlier) / SECOND for earlier, later in itertools.pairwise(behaviour.starts)]
     first, second, third = apart[::4], apart[1::4], apart[2::4]
     assert min(first) >= 0.01
     assert min(second) >= 0.02
@@ -243,15 +245,15 @@ async def test_a_step_that_waits_for_nothing_does_not_starve_the_others() -> Non
 async def test_steps_under_way_at_the_end_may_finish_and_no_new_ones_start(rate: float | None) -> None:
     finished: list[int] = []
 
-    async def slow(me: Doing) -> None:
+    async def slow(behaviour: Doing) -> None:
         await asyncio.sleep(0.5)
-        finished.append(me.scene.number)
+        finished.append(behaviour.client_context.number)
 
-    me = Doing(1, slow)
+    behaviour = Doing(1, slow)
     begin = time.perf_counter_ns()
-    load = generator(ClientGroup("doing", [participant(me)], None, rate), seconds=0.2999)
+    load = generator(ClientGroup("doing", [participant(behaviour)], None, rate), seconds=0.2999)
     await load.run(begin)
-    assert load.steps == len(finished) == len(me.starts) == (1 if rate is None else 59)
+    assert load.steps == len(finished) == len(behaviour.starts) == (1 if rate is None else 59)
     assert not load.errors
 
 
@@ -267,9 +269,9 @@ async def test_steps_that_do_not_end_are_cancelled_and_counted(rate: float | Non
 
 @pytest.mark.parametrize("rate", [None, 200.0], ids=["closed", "open"])
 async def test_a_defect_of_a_behaviour_ends_the_run_with_a_sentence(rate: float | None) -> None:
-    async def broken(me: Doing) -> None:
+    async def broken(behaviour: Doing) -> None:
         await asyncio.sleep(0)
-        if len(me.starts) >= 2:  # a generator that is late starts several at once
+        if len(behaviour.starts) >= 2:  # a generator that is late starts several at once
             raise KeyError("colour")
 
     load = generator(ClientGroup("mine.py:Doing", [participant(Doing(7, broken))], None, rate), seconds=60.0)

@@ -1,4 +1,4 @@
-"""The clients that put load on the system: those of the five reports by name, and one's own from a file."""
+"""What load clients do: the behaviours of the five reports by name, and the experiment's own from a file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from types import ModuleType
 from typing import Any
 
 from stafette.errors import InvalidRequest
+from stafette.lab.behaviours import former_names
 from stafette.lab.behaviours.alice import Alice
-from stafette.lab.behaviours.base import Behaviour, Parameters, Scene
+from stafette.lab.behaviours.behaviour import Behaviour, ClientContext, Parameters
 from stafette.lab.behaviours.bob import Bob
 from stafette.lab.behaviours.carl import Carl
 from stafette.lab.behaviours.consumer import Consumer
@@ -28,7 +29,7 @@ from stafette.lab.behaviours.producer import Producer
 from stafette.lab.behaviours.rick import Rick
 from stafette.lab.behaviours.tola import Tola
 
-__all__ = ["BUILT_IN", "Behaviour", "Parameters", "Scene", "check", "find"]
+__all__ = ["BUILT_IN", "Behaviour", "ClientContext", "Parameters", "check", "find"]
 
 BUILT_IN: dict[str, type[Behaviour]] = {
     "alice": Alice,
@@ -50,27 +51,31 @@ BUILT_IN: dict[str, type[Behaviour]] = {
 _numbers = itertools.count(1)
 
 
+def __getattr__(name: str) -> Any:
+    return former_names.find(name)
+
+
 def find(name: str, folder: Path) -> type[Behaviour]:
-    """The class that a built-in name stands for, or that "file.py:Class" names in a file inside the folder."""
+    """The class of a built-in name, or of "file.py:Class", where the file is inside the folder."""
     if ":" in name:
-        return _own(name, folder)
+        return _find_in_file(name, folder)
     if name in BUILT_IN:
         return BUILT_IN[name]
     if name.endswith(".py"):
         raise InvalidRequest(f'the behaviour {name} does not say which class; write "{name}:ClassName"')
-    near = difflib.get_close_matches(name.lower(), BUILT_IN, n=1)
-    hint = f"did you mean {near[0]}; there are" if near else "there are"
+    matches = difflib.get_close_matches(name.lower(), BUILT_IN, n=1)
+    hint = f"did you mean {matches[0]}; there are" if matches else "there are"
     raise InvalidRequest(
         f'there is no behaviour {name}; {hint} {", ".join(BUILT_IN)}, or one of your own as "file.py:Class"'
     )
 
 
 def check(behaviour: type[Behaviour], parameters: dict[str, Any]) -> Parameters:
-    """The parameters as the behaviour understands them; a pydantic.ValidationError says what it does not."""
+    """The parameters as a model of the behaviour; raises pydantic.ValidationError."""
     return behaviour.Parameters.model_validate(parameters)
 
 
-def _own(name: str, folder: Path) -> type[Behaviour]:
+def _find_in_file(name: str, folder: Path) -> type[Behaviour]:
     file, _, class_name = name.rpartition(":")
     path = (folder / file).resolve()
     if not path.is_relative_to(folder.resolve()):
@@ -79,23 +84,23 @@ def _own(name: str, folder: Path) -> type[Behaviour]:
         raise InvalidRequest(f"the behaviour file {file} is not a Python file; its name must end in .py")
     if not path.is_file():
         raise InvalidRequest(f"there is no behaviour file {file} in {folder}")
-    found = getattr(_load(path, file), class_name, None)
-    if found is None:
+    behaviour = getattr(_load(path, file), class_name, None)
+    if behaviour is None:
         raise InvalidRequest(f"there is no class {class_name or '(no name)'} in {file}; name one that it defines")
-    if not (isinstance(found, type) and issubclass(found, Behaviour)):
+    if not (isinstance(behaviour, type) and issubclass(behaviour, Behaviour)):
         raise InvalidRequest(
             f"{class_name} in {file} is not a behaviour; derive it from stafette.lab.behaviours.Behaviour"
         )
-    return found
+    return behaviour
 
 
 def _load(path: Path, file: str) -> ModuleType:
-    """Import a file, anew each time: whoever edits it and asks again wants what it says now."""
+    """Import a file, each time again, because it may have been edited since."""
     spec = importlib.util.spec_from_file_location(f"stafette_own_behaviour_{next(_numbers)}", path)
     if spec is None or spec.loader is None:
         raise InvalidRequest(f"{file} cannot be imported; its name must end in .py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where pydantic and dataclasses look up the names in annotations
+    sys.modules[spec.name] = module  # where pydantic and dataclasses look up names in annotations
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -105,7 +110,7 @@ def _load(path: Path, file: str) -> ModuleType:
 
 
 def _reason(error: BaseException, path: Path) -> str:
-    """What an import failed of, in one line, with the place in the file."""
+    """Why an import failed, in one line, with the line in the file."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
     text = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from stafette.lab.behaviours.parts import Spreader, Spreading
+from stafette.lab.behaviours.parts import QueueSender, QueueSendParameters
 
 
-class Alice(Spreader):
-    """Sends, and nothing else: a message to one queue or to several at once, drawn at random, for anyone (FTaB).
+class Alice(QueueSender):
+    """Only sends: a message for anyone, to one queue or to several at once, drawn at random (FTaB).
 
     FTaB varies the size of the message and the number of its target queues.
     """
 
-    Parameters = Spreading
+    Parameters = QueueSendParameters
 
     async def step(self) -> None:
         """Send one message."""
-        await self.spread()
+        await self.send_message()

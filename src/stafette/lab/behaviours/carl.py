@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from stafette.lab.behaviours.parts import OneQueue, OnOneQueue, Sender, Sending
+from stafette.lab.behaviours.parts import OneQueueParameters, OneQueueUser, Sender, SendParameters
 
 
-class CarlParameters(OneQueue, Sending):
+class CarlParameters(OneQueueParameters, SendParameters):
     """One queue, and what is sent to it."""
 
 
-class Carl(OnOneQueue, Sender):
-    """Puts requests for anyone into one queue, and never looks whether they have been served (FTaB)."""
+class Carl(OneQueueUser, Sender):
+    """Sends requests for anyone to one queue, and does not wait for responses (FTaB)."""
 
     Parameters = CarlParameters
 
     async def step(self) -> None:
         """Send one request."""
-        await self.me.send(self.queue, self.body(), priority=self.priority())
+        await self.client.send(self.queue, self.body(), priority=self.priority())

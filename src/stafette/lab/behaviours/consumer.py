@@ -8,16 +8,16 @@ from stafette.lab.behaviours.rick import Rick, RickParameters
 
 
 class ConsumerParameters(RickParameters):
-    """At a constant rate means: without waiting."""
+    """A constant rate needs reads that do not wait, which is the default here."""
 
     wait: float = Field(default=0.0, ge=0, le=10)
-    """Seconds a read waits for a message; the consumer, unlike others, does not wait unless it is told to."""
+    """Seconds a read waits for a message."""
 
 
 class Consumer(Rick):
-    """Tries to read from one public queue, whether there is something or not (mlmq).
+    """Reads from one public queue, empty or not (mlmq).
 
-    mlmq's does it at a constant rate: give its group a rate with constant arrivals.
+    mlmq's consumer reads at a constant rate: give the group a rate with constant arrivals.
     """
 
     Parameters = ConsumerParameters

@@ -13,14 +13,14 @@ class DatabaseOnlyParameters(MixParameters):
     """As for the mix."""
 
     @pydantic.model_validator(mode="after")
-    def _reaches_the_database(self) -> DatabaseOnlyParameters:
+    def _check_no_echo(self) -> DatabaseOnlyParameters:
         if self.shares.echo:
             raise ValueError("an echo never reaches the database; leave it out of the shares")
         return self
 
 
 class DatabaseOnly(Mix):
-    """Makes the same requests as the mix, straight to the database: what a broker costs is the difference (ASL15)."""
+    """Makes the requests of the mix directly to the database; the difference is the cost of a broker (ASL15)."""
 
     Parameters = DatabaseOnlyParameters
     direct: ClassVar[bool] = True

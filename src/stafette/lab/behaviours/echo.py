@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from stafette.lab.behaviours.parts import Sender, Sending
+from stafette.lab.behaviours.parts import Sender, SendParameters
 
 
 class Echo(Sender):
-    """Has the broker send a body back, which measures all but the database (ASL15)."""
+    """Has the broker send a body back, which measures everything but the database (ASL15)."""
 
-    Parameters = Sending
+    Parameters = SendParameters
 
     async def step(self) -> None:
-        """Send one body there and back."""
-        await self.me.echo(self.body())
+        """Send one body, and receive it back."""
+        await self.client.echo(self.body())

@@ -11,12 +11,12 @@ import pydantic
 from pydantic import Field
 
 from stafette.client.aio import Client
-from stafette.lab.behaviours.base import Scene
-from stafette.lab.behaviours.parts import Spreader, Spreading
+from stafette.lab.behaviours.behaviour import ClientContext
+from stafette.lab.behaviours.parts import QueueSender, QueueSendParameters
 
 
 class Shares(pydantic.BaseModel):
-    """How often each kind of request is made, as weights; what is not named is never made."""
+    """How often each kind of request is made, as weights; the default is never."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
@@ -32,7 +32,7 @@ class Shares(pydantic.BaseModel):
     """Have the broker send a body back."""
 
     @pydantic.model_validator(mode="after")
-    def _of_something(self) -> Shares:
+    def _check_not_all_zero(self) -> Shares:
         if not sum(self.weights().values()):
             raise ValueError("the shares are all zero; give at least one kind of request a share")
         return self
@@ -42,67 +42,67 @@ class Shares(pydantic.BaseModel):
         return {"peek": self.peek, "query": self.query, "send": self.send, "delete": self.delete, "echo": self.echo}
 
 
-class MixParameters(Spreading):
-    """What is sent, and how often what is done. No read waits, so `wait` and `retry_delay` say nothing to it."""
+class MixParameters(QueueSendParameters):
+    """What is sent, and the shares of requests. No read waits, so `wait` and `retry_delay` have no effect."""
 
     shares: Shares = Shares(peek=1, query=1, send=1, delete=1)
     """By default a quarter each of peek, query, send and delete."""
 
     each: Literal["step", "client"] = "step"
-    """Whether the kind is drawn anew for each step, or each client makes one kind only, dealt by its number."""
+    """Whether the kind is drawn for each step, or each client makes one kind only, dealt by its number."""
 
 
-class Mix(Spreader):
-    """Peeks, asks for queues, sends and removes, a quarter each unless told otherwise (ASL15).
+class Mix(QueueSender):
+    """Peeks, asks for queues, sends and removes, a quarter each by default (ASL15).
 
     In ASL15 every client makes one kind of request only: `each = "client"`.
     """
 
     Parameters = MixParameters
 
-    def __init__(self, me: Client, scene: Scene, parameters: Any) -> None:
-        super().__init__(me, scene, parameters)
+    def __init__(self, client: Client, client_context: ClientContext, parameters: Any) -> None:
+        super().__init__(client, client_context, parameters)
         weights = parameters.shares.weights()
         requests: dict[str, Callable[[], Awaitable[object]]] = {
             "peek": self._peek,
             "query": self._query,
-            "send": self.spread,
+            "send": self.send_message,
             "delete": self._delete,
             "echo": self._echo,
         }
         self._requests = [requests[kind] for kind in weights]
         self._bounds = list(accumulate(weights.values()))
         if parameters.each == "client":
-            kind = deal(tuple(weights.values()), scene.groups[scene.group])[scene.number - 1]
+            kind = deal(tuple(weights.values()), client_context.groups[client_context.group])[client_context.number - 1]
             self._requests, self._bounds = [self._requests[kind]], [1.0]
 
     async def step(self) -> None:
         """Make one request."""
-        [request] = self.scene.chance.choices(self._requests, cum_weights=self._bounds)
+        [request] = self.rng.choices(self._requests, cum_weights=self._bounds)
         await request()
 
     async def _peek(self) -> None:
-        await self.me.peek(self.any_queue())
+        await self.client.peek(self.any_queue())
 
     async def _query(self) -> None:
-        await self.me.waiting_queues()
+        await self.client.waiting_queues()
 
     async def _delete(self) -> None:
-        await self.me.receive(self.any_queue())
+        await self.client.receive(self.any_queue())
 
     async def _echo(self) -> None:
-        await self.me.echo(self.body())
+        await self.client.echo(self.body())
 
 
 @lru_cache(maxsize=8)
 def deal(weights: tuple[float, ...], count: int) -> tuple[int, ...]:
-    """Give each of so many clients a kind, so that any first few of them have the kinds in proportion."""
+    """The kind of each of `count` clients, such that the first clients of any number have kinds in proportion."""
     total = sum(weights)
-    dealt = [0] * len(weights)
-    hands = []
+    counts = [0] * len(weights)
+    kinds = []
     for number in range(1, count + 1):
-        behind = [weight * number / total - had for weight, had in zip(weights, dealt, strict=True)]
-        kind = behind.index(max(behind))
-        dealt[kind] += 1
-        hands.append(kind)
-    return tuple(hands)
+        deficits = [weight * number / total - dealt for weight, dealt in zip(weights, counts, strict=True)]
+        kind = deficits.index(max(deficits))
+        counts[kind] += 1
+        kinds.append(kind)
+    return tuple(kinds)

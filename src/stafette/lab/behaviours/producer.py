@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from stafette.client.aio import Client
-from stafette.lab.behaviours.base import Scene
+from stafette.lab.behaviours.behaviour import ClientContext
 from stafette.lab.behaviours.carl import Carl
 
 
 class Producer(Carl):
-    """Writes the same message again and again to one public queue (mlmq)."""
+    """Sends the same message again and again to one public queue (mlmq)."""
 
-    def __init__(self, me: Client, scene: Scene, parameters: Any) -> None:
-        super().__init__(me, scene, parameters)
-        self._message = super().body()
+    def __init__(self, client: Client, client_context: ClientContext, parameters: Any) -> None:
+        super().__init__(client, client_context, parameters)
+        self._body = super().body()
 
     def body(self) -> bytes:
-        """The one it always writes."""
-        return self._message
+        """The body of all its messages."""
+        return self._body

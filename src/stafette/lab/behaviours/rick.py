@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from stafette.lab.behaviours.parts import Batching, OneQueue, OnOneQueue, Reader
+from stafette.lab.behaviours.parts import BatchParameters, OneQueueParameters, OneQueueUser, Reader
 
 
-class RickParameters(OneQueue, Batching):
+class RickParameters(OneQueueParameters, BatchParameters):
     """One queue, and how to read it."""
 
 
-class Rick(OnOneQueue, Reader):
-    """Serves Carl's requests by taking them from their queue; nobody gets a response (FTaB)."""
+class Rick(OneQueueUser, Reader):
+    """Receives Carl's requests from their queue, and does not respond (FTaB)."""
 
     Parameters = RickParameters
 
     async def step(self) -> None:
-        """Take one request, or a batch of them."""
+        """Receive one request, or a batch."""
         await self.read_many(self.queue, self.parameters.batch)

@@ -26,7 +26,7 @@ class Fixed(pydantic.BaseModel):
         """What it comes to in the long run."""
         return self.fixed
 
-    def draw(self, _chance: random.Random) -> float:
+    def draw(self, _rng: random.Random) -> float:
         """One value."""
         return self.fixed
 
@@ -49,9 +49,9 @@ class Uniform(pydantic.BaseModel):
         """What it comes to in the long run."""
         return sum(self.uniform) / 2
 
-    def draw(self, chance: random.Random) -> float:
+    def draw(self, rng: random.Random) -> float:
         """One value."""
-        return chance.uniform(*self.uniform)
+        return rng.uniform(*self.uniform)
 
 
 class Choice(pydantic.BaseModel):
@@ -66,9 +66,9 @@ class Choice(pydantic.BaseModel):
         """What it comes to in the long run."""
         return sum(self.choice) / len(self.choice)
 
-    def draw(self, chance: random.Random) -> float:
+    def draw(self, rng: random.Random) -> float:
         """One value."""
-        return chance.choice(self.choice)
+        return rng.choice(self.choice)
 
 
 class Exponential(pydantic.BaseModel):
@@ -83,9 +83,9 @@ class Exponential(pydantic.BaseModel):
         """What it comes to in the long run."""
         return self.exponential
 
-    def draw(self, chance: random.Random) -> float:
+    def draw(self, rng: random.Random) -> float:
         """One value."""
-        return chance.expovariate(1 / self.exponential)
+        return rng.expovariate(1 / self.exponential)
 
 
 def _number_is_fixed(value: Any) -> Any:

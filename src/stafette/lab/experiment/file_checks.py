@@ -20,7 +20,7 @@ from stafette.lab.experiment.file_tables import GROUP_KEYS, MOST_QUEUES, Experim
 from stafette.lab.experiment.toml_lines import Keys
 
 if TYPE_CHECKING:
-    from stafette.lab.behaviours.base import Behaviour
+    from stafette.lab.behaviours.behaviour import Behaviour
 
 Lookup = Callable[[str], "type[Behaviour]"]
 

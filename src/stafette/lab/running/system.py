@@ -79,14 +79,12 @@ async def preload(store: Store, experiment: Experiment) -> int:
     wanted = experiment.preload
     me = (await store.clients.register(PRELOADER)).id
     for name in wanted.names:
-        await store.queues.create(me, name)
-    chance = random.Random(f"{experiment.seed}:{PRELOADER}")  # noqa: S311
+        await store.create_queue(me, name)
+    rng = random.Random(f"{experiment.seed}:{PRELOADER}")  # noqa: S311
     for first in range(0, wanted.messages, PRELOAD_BATCH):
         numbers = range(first, min(first + PRELOAD_BATCH, wanted.messages))
         sends = [
-            SendRequest(
-                me, Draft((wanted.names[number % wanted.queues],), chance.randbytes(round(wanted.size.draw(chance))))
-            )
+            SendRequest(me, Draft((wanted.names[number % wanted.queues],), rng.randbytes(round(wanted.size.draw(rng)))))
             for number in numbers
         ]
         for answer in await store.messages.send(sends):

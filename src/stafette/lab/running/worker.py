@@ -28,7 +28,7 @@ import uvloop
 
 from stafette.client.aio import Client, connect
 from stafette.errors import InvalidRequest, StafetteError
-from stafette.lab.behaviours import Behaviour, Scene, check, find
+from stafette.lab.behaviours import Behaviour, ClientContext, check, find
 from stafette.lab.experiment.distribution import Distribution
 from stafette.lab.running.worker_protocol import (
     Event,
@@ -131,7 +131,7 @@ class LoadClients:
         behaviours = await _all(self._places, self._enter)
         await _all(behaviours, self._begin)
         return [
-            self._client_group(name, [behaviour for behaviour in behaviours if behaviour.scene.group == name])
+            self._client_group(name, [behaviour for behaviour in behaviours if behaviour.client_context.group == name])
             for name in self._job.groups
         ]
 
@@ -147,10 +147,10 @@ class LoadClients:
         except StafetteError as error:
             raise type(error)(f"{place.name} could not connect: {error}") from error
         self._clients.append(client)
-        chance = random.Random(f"{self._job.seed}:{place.name}")  # noqa: S311
+        rng = random.Random(f"{self._job.seed}:{place.name}")  # noqa: S311
         joined = self._joined(self._job.groups[place.group])
-        scene = Scene(place.group, place.number, self._counts, self._job.queues, chance, joined)
-        return kind(client, scene, self._parameters[place.group])
+        client_context = ClientContext(place.group, place.number, self._counts, self._job.queues, rng, joined)
+        return kind(client, client_context, self._parameters[place.group])
 
     def _joined(self, group: Group) -> Callable[[], int] | None:
         """How many clients of a group its ramp has let in by now."""
@@ -163,24 +163,27 @@ class LoadClients:
         return count
 
     async def _begin(self, behaviour: Behaviour) -> None:
-        name = behaviour.scene.name
+        name = behaviour.client_context.name
         try:
             await behaviour.begin()
         except StafetteError as error:
             raise type(error)(f"{name} could not begin: {error}") from error
         except Exception as error:
             log.exception("%s could not begin", name)
-            raise defect(self._job.groups[behaviour.scene.group].behaviour, name, error) from error
+            raise defect(self._job.groups[behaviour.client_context.group].behaviour, name, error) from error
 
     def _client_group(self, name: str, behaviours: Sequence[Behaviour]) -> ClientGroup:
         job, group = self._job, self._job.groups[name]
-        chance = random.Random(f"{job.seed}:{name}:{job.worker}")  # noqa: S311
+        rng = random.Random(f"{job.seed}:{name}:{job.worker}")  # noqa: S311
         return ClientGroup(
             group.behaviour,
-            [_participant(behaviour, joins_at(behaviour.scene.number, group.ramp)) for behaviour in behaviours],
+            [
+                _participant(behaviour, joins_at(behaviour.client_context.number, group.ramp))
+                for behaviour in behaviours
+            ],
             _think_time(name, group).draw,
             group.rate / group.count if group.rate and group.count else None,
-            gaps(group.arrivals, chance, job.worker / job.workers),
+            gaps(group.arrivals, rng, job.worker / job.workers),
         )
 
     async def _hang_up(self) -> None:
@@ -199,7 +202,7 @@ def _parameters(kind: type[Behaviour], name: str, group: Group) -> Any:
 
 
 def _participant(behaviour: Behaviour, at: float) -> Participant:
-    return Participant(behaviour.scene.name, behaviour.step, behaviour.scene.chance, at)
+    return Participant(behaviour.client_context.name, behaviour.step, behaviour.client_context.rng, at)
 
 
 def _think_time(name: str, group: Group) -> Distribution:
