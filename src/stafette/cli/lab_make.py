@@ -70,7 +70,7 @@ async def _made(chosen: Series, follower: Follower) -> None:
 
     for number in BREAKING_OFF:
         loop.add_signal_handler(number, break_off)
-    await runner.make(chosen, report)
+    await runner.run_series(chosen, report)
 
 
 def _show(chosen: Series, *, report: Path | None, as_json: bool) -> None:

@@ -54,7 +54,7 @@ class Laboratory:
     async def run(self, text: str) -> list[RunRecord]:
         """Make all runs of an experiment."""
         begun = self.begin(text)
-        await runner.make(begun, self.report)
+        await runner.run_series(begun, self.report)
         return begun.runs
 
 

@@ -485,7 +485,7 @@ def test_a_series_under_way_is_left_alone_and_ctrl_c_ends_all_of_it(tmp_path: Pa
     assert err.endswith("\nbroken off; `stafette lab run long.toml --runs runs` goes on with what is missing\n")
     assert states(folder) == ["interrupted", "waiting"]
     [run] = folder.glob("runs/*/run.json")
-    assert json.loads(run.read_text())["why"] == "it was broken off"
+    assert json.loads(run.read_text())["why"] == "the run was interrupted"
     assert lab_json(tmp_path, "ls")[0]["state"] == "interrupted"
 
 

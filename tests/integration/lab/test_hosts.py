@@ -101,7 +101,7 @@ async def test_when_the_runner_is_killed_everything_on_the_machines_ends(tmp_pat
         ({"port": 1}, "cannot reach 127.0.0.21 over SSH"),
         ({"key": "KEY"}, "cannot reach 127.0.0.21 over SSH"),
         ({"known_hosts": "NOBODY"}, "cannot reach 127.0.0.21 over SSH"),
-        ({"python": "/nowhere/python"}, "127.0.0.21: /nowhere/python cannot run our code"),
+        ({"python": "/nowhere/python"}, "127.0.0.21: /nowhere/python cannot run Stafette's code"),
     ],
     ids=["no server", "no key", "unknown host", "no python"],
 )

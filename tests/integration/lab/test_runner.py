@@ -159,7 +159,7 @@ async def test_a_run_that_fails_is_kept_and_explained_and_the_others_are_made(la
     (laboratory.runs / "trial-0001" / "moody.py").write_text(
         (laboratory.folder / "moody.py").read_text().replace("== 2", "== 99")
     )
-    await runner.make(again, laboratory.report)
+    await runner.run_series(again, laboratory.report)
     assert [(run.label, run.state, run.folder) for run in again.record.runs] == [
         ("queues=2", "done", "001-queues=2-r1-again2"),
         ("queues=1", "done", "002-queues=1-r1"),
@@ -169,7 +169,7 @@ async def test_a_run_that_fails_is_kept_and_explained_and_the_others_are_made(la
 
 async def test_a_broker_that_dies_ends_the_run_with_its_name(laboratory: Laboratory) -> None:
     begun = laboratory.begin(trial(PAIR, duration=60.0))
-    making = asyncio.create_task(runner.make(begun, laboratory.report))
+    making = asyncio.create_task(runner.run_series(begun, laboratory.report))
     await laboratory.under_load(making)
     [broker] = [process for process in processes_of(laboratory.runs) if "broker" in process.cmdline()]
     broker.kill()
@@ -184,7 +184,7 @@ async def test_a_broker_that_dies_ends_the_run_with_its_name(laboratory: Laborat
 
 async def test_breaking_off_leaves_nothing_running_and_says_so(laboratory: Laboratory) -> None:
     begun = laboratory.begin(trial(PAIR, duration=60.0))
-    making = asyncio.create_task(runner.make(begun, laboratory.report))
+    making = asyncio.create_task(runner.run_series(begun, laboratory.report))
     await laboratory.under_load(making)
     assert processes_of(laboratory.runs)
     making.cancel()
@@ -193,7 +193,7 @@ async def test_breaking_off_leaves_nothing_running_and_says_so(laboratory: Labor
 
     assert not processes_of(laboratory.runs)
     [record] = begun.runs
-    assert (record.state, record.why) == ("interrupted", "it was broken off")
+    assert (record.state, record.why) == ("interrupted", "the run was interrupted")
 
 
 async def test_repetitions_go_on_until_the_mean_is_known_well_enough_or_the_cap(laboratory: Laboratory) -> None:
@@ -233,7 +233,7 @@ async def test_only_one_runner_works_on_a_series(laboratory: Laboratory, monkeyp
     begun = laboratory.begin(trial(PAIR))
     async with begun.locked():
         with pytest.raises(InvalidRequest, match="is being run by another process"):
-            await runner.make(laboratory.begin(trial(PAIR)), laboratory.report)
+            await runner.run_series(laboratory.begin(trial(PAIR)), laboratory.report)
 
 
 async def test_its_own_database_is_started_fresh_for_each_run_when_asked(laboratory: Laboratory) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stafette.lab.running.summarise import summarise
 from stafette.lab.running.trace_rows import Rows, read
-from stafette.lab.running.verdict import Known, check, verdict
+from stafette.lab.running.verdict import RunMetadata, check, verdict
 from stafette.runs.closed_loop import ClosedLoop
 from stafette.runs.outcomes import UNANSWERED
 from stafette.runs.records import Check, Done, Spread
@@ -28,7 +28,7 @@ def worker(cpu_share: float = 0.3, late_ms: float = 0.1, starved_share: float = 
     return Done(100, {}, 100, cpu_share, Spread(late_ms, late_ms, late_ms), Spread(), 100, 0, starved_share)
 
 
-KNOWN = Known(nodes=NODES, preloaded=5, left=10, workers={"load-1": worker()})
+METADATA = RunMetadata(nodes=NODES, preloaded=5, remaining=10, workers={"load-1": worker()})
 
 
 def request(number: int, operation: str = "send", outcome: str = "ok", messages: int = 1) -> Row:
@@ -46,9 +46,11 @@ def sound() -> list[Row]:
     return [*asked, *map(at_broker, asked)]
 
 
-def checked(folder: Path | Rows, made_up: list[Row] | None = None, known: Known = KNOWN) -> dict[str, Check]:
+def checked(
+    folder: Path | Rows, made_up: list[Row] | None = None, metadata: RunMetadata = METADATA
+) -> dict[str, Check]:
     rows = folder if isinstance(folder, Rows) else run_of(folder, made_up or [])
-    return {found.name: found for found in check(rows, summarise(rows, WINDOW), known)}
+    return {found.name: found for found in check(rows, summarise(rows, WINDOW), metadata)}
 
 
 def failed(checks: dict[str, Check]) -> list[str]:
@@ -73,7 +75,7 @@ def test_a_sound_run_passes_and_says_so(tmp_path: Path) -> None:
         "complete": "the trace is complete: 84 rows of 2 processes",
         "answered": "every request that was sent was answered, 42 in all",
         "seen": "every answered request was seen by exactly one broker, 42 in all",
-        "agreement": "client and broker tell the same of all 42 requests",
+        "agreement": "client and broker agree on all 42 requests",
         "messages": "no message was lost or doubled: 5 preloaded + 20 sent = 15 received + 10 left",
         "generator": "the load generator kept up: its busiest process used, or waited for, 30% of a core",
     }
@@ -95,7 +97,7 @@ def test_a_request_without_an_answer(tmp_path: Path, outcome: str) -> None:
     assert f"of 42 requests 1 had no answer (1 {outcome})" in checks["answered"].sentence
     del rows[place_of(rows, "broker", 41)]
     assert failed(checked(tmp_path, rows)) == ["answered"]
-    disturbed = checked(tmp_path, rows, replace(KNOWN, faults=True))
+    disturbed = checked(tmp_path, rows, replace(METADATA, faults=True))
     assert failed(disturbed) == ["answered"]
     assert verdict(list(disturbed.values())).valid
 
@@ -139,13 +141,13 @@ def test_a_request_that_a_client_made_twice(tmp_path: Path) -> None:
 
 def test_without_brokers_nobody_else_can_have_seen_it(tmp_path: Path) -> None:
     direct = [replace(row, request=0) for row in sound() if row.tier == "client"]
-    checks = checked(tmp_path, direct, replace(KNOWN, nodes=["load-1"], brokers=False))
+    checks = checked(tmp_path, direct, replace(METADATA, nodes=["load-1"], brokers=False))
     assert list(checks) == ["complete", "answered", "messages", "generator"]
     assert failed(checks) == []
 
 
 def test_no_broker_row_at_all(tmp_path: Path) -> None:
-    checks = checked(tmp_path, [row for row in sound() if row.tier == "client"], replace(KNOWN, nodes=["load-1"]))
+    checks = checked(tmp_path, [row for row in sound() if row.tier == "client"], replace(METADATA, nodes=["load-1"]))
     assert failed(checks) == ["seen"]
     assert checks["seen"].expected == "42 requests, one row in each tier"
 
@@ -228,7 +230,7 @@ def test_the_wait_for_a_late_generator_is_not_the_broker_s(tmp_path: Path) -> No
 
 
 def test_a_message_that_is_lost(tmp_path: Path) -> None:
-    checks = checked(tmp_path, sound(), replace(KNOWN, left=9))
+    checks = checked(tmp_path, sound(), replace(METADATA, remaining=9))
     assert failed(checks) == ["messages"]
     assert checks["messages"].sentence == (
         "1 message missing, and nothing explains it: 5 preloaded + 20 sent against 15 received + 9 left"
@@ -237,13 +239,13 @@ def test_a_message_that_is_lost(tmp_path: Path) -> None:
 
 
 def test_a_message_that_is_there_twice(tmp_path: Path) -> None:
-    checks = checked(tmp_path, sound(), replace(KNOWN, left=12))
+    checks = checked(tmp_path, sound(), replace(METADATA, remaining=12))
     assert failed(checks) == ["messages"]
     assert checks["messages"].sentence.startswith("2 messages too many, and nothing explains it: ")
 
 
 def test_messages_that_were_not_counted_are_not_checked(tmp_path: Path) -> None:
-    assert "messages" not in checked(tmp_path, sound(), replace(KNOWN, left=None))
+    assert "messages" not in checked(tmp_path, sound(), replace(METADATA, remaining=None))
 
 
 @pytest.mark.parametrize(("left", "explained"), [(7, False), (8, True), (9, True), (10, True), (11, True), (12, False)])
@@ -255,20 +257,21 @@ def test_requests_whose_effect_is_not_known_explain_so_much_and_no_more(
         request(51, "receive", "TooLate", 0),
         request(52, "ack", "Cancelled", 0),
     ]
-    checks = checked(tmp_path, [*sound(), *doubtful], replace(KNOWN, left=left))
+    checks = checked(tmp_path, [*sound(), *doubtful], replace(METADATA, remaining=left))
     assert checks["messages"].ok == explained
     if left != 10:
         assert (
-            "1 sends whose effect is not known and 2 receives whose effect is not known" in checks["messages"].sentence
+            "1 sends whose effect is not known and 2 receives whose effect is not known"
+            in checks["messages"].sentence
         )
         assert ("can explain it" if explained else "cannot explain it") in checks["messages"].sentence
 
 
 def test_a_doubtful_request_may_have_moved_as_many_as_the_largest(tmp_path: Path) -> None:
     more = [request(50, "receive", "ok", 7), request(51, "receive", "Lost", 0)]
-    balance = replace(KNOWN, preloaded=12)
-    assert checked(tmp_path, [*sound(), *more], replace(balance, left=3))["messages"].ok
-    assert not checked(tmp_path, [*sound(), *more], replace(balance, left=2))["messages"].ok
+    balance = replace(METADATA, preloaded=12)
+    assert checked(tmp_path, [*sound(), *more], replace(balance, remaining=3))["messages"].ok
+    assert not checked(tmp_path, [*sound(), *more], replace(balance, remaining=2))["messages"].ok
 
 
 @pytest.mark.parametrize(
@@ -280,15 +283,17 @@ def test_what_cannot_have_had_an_effect_explains_nothing(
     tmp_path: Path, number: int, outcome: str, brokers: bool, explained: bool
 ) -> None:
     rows = [*sound(), replace(request(50, "receive", outcome, 0), request=number)]
-    assert checked(tmp_path, rows, replace(KNOWN, left=9, brokers=brokers))["messages"].ok == explained
+    assert checked(tmp_path, rows, replace(METADATA, remaining=9, brokers=brokers))["messages"].ok == explained
 
 
 def test_purged_messages_are_counted_and_deleted_queues_cannot_be(tmp_path: Path) -> None:
     purged = [*sound(), request(50, "purge", "ok", 4)]
-    assert checked(tmp_path, purged, replace(KNOWN, left=6))["messages"].sentence.startswith("no message was lost")
+    assert checked(tmp_path, purged, replace(METADATA, remaining=6))["messages"].sentence.startswith(
+        "no message was lost"
+    )
     deleted = [*sound(), request(50, "delete_queue", "ok", 0)]
-    assert checked(tmp_path, deleted, replace(KNOWN, left=6))["messages"].ok
-    assert not checked(tmp_path, deleted, replace(KNOWN, left=11))["messages"].ok
+    assert checked(tmp_path, deleted, replace(METADATA, remaining=6))["messages"].ok
+    assert not checked(tmp_path, deleted, replace(METADATA, remaining=11))["messages"].ok
 
 
 # complete
@@ -303,7 +308,7 @@ def test_a_process_that_left_no_end_report(tmp_path: Path) -> None:
 
 
 def test_a_process_that_left_nothing_at_all(tmp_path: Path) -> None:
-    checks = checked(tmp_path, sound(), replace(KNOWN, nodes=(*NODES, "broker-2")))
+    checks = checked(tmp_path, sound(), replace(METADATA, nodes=(*NODES, "broker-2")))
     assert failed(checks) == ["complete"]
     assert (checks["complete"].expected, checks["complete"].found) == (
         "84 rows of 3 processes",
@@ -324,7 +329,7 @@ def test_rows_that_were_reported_and_are_not_there(tmp_path: Path) -> None:
     report(tmp_path, "client", "load-1", 43)
     checks = checked(read(tmp_path))
     assert failed(checks) == ["complete"]
-    assert "load-1 reported 43 rows and 42 are there" in checks["complete"].sentence
+    assert "load-1 reported 43 rows, but its files have 42" in checks["complete"].sentence
 
 
 def test_processes_may_share_a_name(tmp_path: Path) -> None:
@@ -333,13 +338,13 @@ def test_processes_may_share_a_name(tmp_path: Path) -> None:
     report(tmp_path, "broker", "broker-1", 40)
     (tmp_path / "broker-broker-1.json").rename(tmp_path / "broker-broker-1-17.json")
     report(tmp_path, "broker", "broker-1", 2)
-    both = replace(KNOWN, nodes=("load-1", "broker-1", "broker-1"))
-    assert failed(checked(read(tmp_path), known=both)) == []
+    both = replace(METADATA, nodes=("load-1", "broker-1", "broker-1"))
+    assert failed(checked(read(tmp_path), metadata=both)) == []
     (tmp_path / "broker-broker-1-17.json").unlink()
-    checks = checked(read(tmp_path), known=both)
+    checks = checked(read(tmp_path), metadata=both)
     assert failed(checks) == ["complete"]
     assert checks["complete"].sentence == (
-        "the trace is not complete: broker-1 left no end report; broker-1 reported 2 rows and 42 are there"
+        "the trace is not complete: broker-1 left no end report; broker-1 reported 2 rows, but its files have 42"
     )
 
 
@@ -348,7 +353,7 @@ def test_processes_may_share_a_name(tmp_path: Path) -> None:
 
 def test_a_worker_that_uses_its_whole_core(tmp_path: Path) -> None:
     workers = {"load-1": worker(0.4), "load-2": worker(0.9)}
-    checks = checked(tmp_path, sound(), replace(KNOWN, workers=workers))
+    checks = checked(tmp_path, sound(), replace(METADATA, workers=workers))
     assert failed(checks) == ["generator"]
     assert checks["generator"].sentence == (
         "the load generator was saturated, so the figures may be its own: load-2 used 90% of a core; "
@@ -374,34 +379,34 @@ def test_steps_that_start_late(tmp_path: Path, late: float, mean_ms: float, satu
     rows = run_of(tmp_path, open_loop(1000))
     summary = summarise(rows, WINDOW)
     slow = msgspec.structs.replace(summary, overall=msgspec.structs.replace(summary.overall, mean_ms=mean_ms))
-    known = Known(nodes=NODES, workers={"load-1": worker(late_ms=late)}, rates={"open-loop": 100.0})
-    [generator] = [found for found in check(rows, slow, known) if found.name == "generator"]
+    metadata = RunMetadata(nodes=NODES, workers={"load-1": worker(late_ms=late)}, rates={"open-loop": 100.0})
+    [generator] = [found for found in check(rows, slow, metadata) if found.name == "generator"]
     assert generator.ok != saturated
     if saturated:
         assert "load-1 started its steps 5.1 ms late on average; use more load_processes" in generator.sentence
-    assert check(rows, slow, replace(known, rates={}))[-1].ok  # a closed loop has no intended starts
+    assert check(rows, slow, replace(metadata, rates={}))[-1].ok  # a closed loop has no intended starts
 
 
 @pytest.mark.parametrize(("rate", "saturated"), [(400.0, False), (420.0, False), (422.0, True), (800.0, True)])
 def test_a_rate_that_was_not_reached(tmp_path: Path, rate: float, saturated: bool) -> None:
-    known = Known(nodes=NODES, workers={"load-1": worker()}, rates={"open-loop": rate})
-    generator = checked(tmp_path, open_loop(4000), known)["generator"]
+    metadata = RunMetadata(nodes=NODES, workers={"load-1": worker()}, rates={"open-loop": rate})
+    generator = checked(tmp_path, open_loop(4000), metadata)["generator"]
     assert generator.ok != saturated
     if saturated:
-        assert f"open-loop started 400.0 steps per second where {rate:.1f} were asked for" in generator.sentence
+        assert f"open-loop started 400.0 steps per second instead of {rate:.1f}" in generator.sentence
         assert generator.sentence.endswith("use more load_processes, more client hosts or a lower rate")
 
 
 def test_chance_alone_does_not_make_a_generator_slow(tmp_path: Path) -> None:
     """Of 100 random arrivals 80 come once in fifty runs; 60 hardly ever do."""
-    known = Known(nodes=NODES, rates={"open-loop": 10.0})
-    assert checked(tmp_path, open_loop(80), known)["generator"].ok
-    assert not checked(tmp_path, open_loop(60), known)["generator"].ok
+    metadata = RunMetadata(nodes=NODES, rates={"open-loop": 10.0})
+    assert checked(tmp_path, open_loop(80), metadata)["generator"].ok
+    assert not checked(tmp_path, open_loop(60), metadata)["generator"].ok
 
 
 def test_a_group_that_did_not_start_at_all(tmp_path: Path) -> None:
-    known = Known(nodes=NODES, rates={"carl": 10.0})
-    assert "carl started 0.0 steps per second" in checked(tmp_path, sound(), known)["generator"].sentence
+    metadata = RunMetadata(nodes=NODES, rates={"carl": 10.0})
+    assert "carl started 0.0 steps per second" in checked(tmp_path, sound(), metadata)["generator"].sentence
 
 
 # Little's law
@@ -421,17 +426,21 @@ def closed_loop(clients: int, response: float, think_time: float) -> list[Row]:
 
 def test_littles_law(tmp_path: Path) -> None:
     rows = run_of(tmp_path, closed_loop(20, 0.1, 0.3))
-    known = Known(nodes=NODES, closed_loop=ClosedLoop(20, 0.3))
-    law = checked(rows, known=known)["littles law"]
+    metadata = RunMetadata(nodes=NODES, closed_loop=ClosedLoop(20, 0.3))
+    law = checked(rows, metadata=metadata)["littles law"]
     assert (law.ok, law.advisory) == (True, True)
     assert law.sentence == "Little's law holds: X·R + S·Z = 20.0 for 20 clients"
-    assert checked(rows, known=replace(known, closed_loop=ClosedLoop(20, 0.3, steps_per_s=50.0)))["littles law"].ok
-    assert not checked(rows, known=replace(known, closed_loop=ClosedLoop(20, 0.3, steps_per_s=25.0)))["littles law"].ok
+    assert checked(rows, metadata=replace(metadata, closed_loop=ClosedLoop(20, 0.3, steps_per_s=50.0)))[
+        "littles law"
+    ].ok
+    assert not checked(rows, metadata=replace(metadata, closed_loop=ClosedLoop(20, 0.3, steps_per_s=25.0)))[
+        "littles law"
+    ].ok
 
 
 def test_littles_law_that_does_not_hold_is_advice(tmp_path: Path) -> None:
     rows = run_of(tmp_path, closed_loop(20, 0.1, 0.3))
-    checks = checked(rows, known=Known(nodes=NODES, closed_loop=ClosedLoop(25, 0.3)))
+    checks = checked(rows, metadata=RunMetadata(nodes=NODES, closed_loop=ClosedLoop(25, 0.3)))
     assert failed(checks) == ["littles law"]
     judged = verdict(list(checks.values()))
     assert judged.valid
@@ -452,7 +461,7 @@ def test_a_verdict_tells_the_serious_first() -> None:
 
 
 def test_a_generator_that_waited_for_a_core_is_as_bad_as_one_that_used_it(tmp_path: Path) -> None:
-    known = replace(KNOWN, workers={"load-1": worker(0.5, starved_share=0.45)})
-    told = checked(tmp_path, sound(), known)["generator"]
+    metadata = replace(METADATA, workers={"load-1": worker(0.5, starved_share=0.45)})
+    told = checked(tmp_path, sound(), metadata)["generator"]
     assert not told.ok
     assert "load-1 used 50% of a core and waited for one 45% of the time" in told.sentence

@@ -1,4 +1,4 @@
-"""A machine as the runner sees it: an agent at the other end of two streams, and the processes it looks after."""
+"""A machine as the runner sees it: the runner's end of the connection to an agent, and the agent's processes."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from stafette.errors import RequestTimeout, StafetteError, Unavailable
-from stafette.lab.hosts import agent as wire
+from stafette.lab.hosts import agent
 from stafette.runs.records import FactsFound, Offset
 
 Answer = TypeVar("Answer")
 
 CLOCK_ROUNDS = 16
 ANSWER_SECONDS = 30.0
-"""How long an agent may take for what it answers itself."""
+"""How long an agent may take to answer a command."""
 
 
 class ProcessFailed(StafetteError):
-    """A process of a run ended before its time."""
+    """A process of a run ended too early."""
 
 
 class Writer(Protocol):
-    """The part of a stream that takes orders."""
+    """The stream of commands to the agent."""
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
 
 
 class Reader(Protocol):
-    """The part of a stream that brings reports."""
+    """The stream of reports from the agent."""
 
     async def readline(self) -> bytes:
-        """The next line, or nothing at the end."""
+        """The next line; empty at the end."""
 
 
 class Process:
@@ -47,56 +47,56 @@ class Process:
     def __init__(self, host: Host, name: str) -> None:
         self.name = name
         self.host = host
-        self._said: asyncio.Queue[str | None] = asyncio.Queue()
-        self._ended: asyncio.Future[wire.Ended] = asyncio.get_running_loop().create_future()
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._end: asyncio.Future[agent.ProcessEnded] = asyncio.get_running_loop().create_future()
 
-    async def line(self, *, within: float) -> str:
-        """The next line that it says."""
+    async def read_line(self, *, within: float) -> str:
+        """The next line of its standard output."""
         try:
             async with asyncio.timeout(within):
-                line = await self._said.get()
+                line = await self._lines.get()
         except TimeoutError as error:
-            raise RequestTimeout(f"{self.name} said nothing for {within:g} seconds; see its log") from error
+            raise RequestTimeout(f"{self.name} printed nothing for {within:g} seconds; see its log") from error
         if line is None:
-            self._said.put_nowait(None)
+            self._lines.put_nowait(None)
             raise self._failure()
         return line
 
-    def tell(self, line: bytes) -> None:
-        """Give it a line."""
-        self.host.order(wire.Tell(self.name, line.decode()))
+    def write_line(self, line: bytes) -> None:
+        """Write a line to its standard input."""
+        self.host.send(agent.WriteLine(self.name, line.decode()))
 
     def signal(self, name: str) -> None:
         """Send it a signal, such as TERM."""
-        self.host.order(wire.Signal(self.name, f"SIG{name}"))
+        self.host.send(agent.SignalProcess(self.name, f"SIG{name}"))
 
-    async def ended(self, *, within: float) -> int:
-        """Wait for its end; the exit code."""
+    async def wait(self, *, within: float) -> int:
+        """Wait for its end; returns the exit code."""
         try:
             async with asyncio.timeout(within):
-                return (await asyncio.shield(self._ended)).code
+                return (await asyncio.shield(self._end)).code
         except TimeoutError as error:
             raise RequestTimeout(f"{self.name} did not end within {within:g} seconds") from error
 
-    async def fail_when_ended(self) -> None:
-        """Raise when it ends; it should not."""
-        await asyncio.shield(self._ended)
+    async def fail_at_exit(self) -> None:
+        """Raise ProcessFailed when it ends."""
+        await asyncio.shield(self._end)
         raise self._failure()
 
-    def hear(self, report: wire.Said | wire.Ended) -> None:
-        """Take what the agent reports of it."""
-        if isinstance(report, wire.Said):
-            self._said.put_nowait(report.line)
+    def handle_report(self, report: agent.OutputLine | agent.ProcessEnded) -> None:
+        """Handle a report of the agent about this process."""
+        if isinstance(report, agent.OutputLine):
+            self._lines.put_nowait(report.line)
         else:
-            self._said.put_nowait(None)
-            if not self._ended.done():
-                self._ended.set_result(report)
+            self._lines.put_nowait(None)
+            if not self._end.done():
+                self._end.set_result(report)
 
     def _failure(self) -> ProcessFailed:
-        ended = self._ended.result()
-        how = f"was killed by signal {-ended.code}" if ended.code < 0 else f"ended with exit code {ended.code}"
-        said = f": {ended.last_line.removeprefix('stafette: ')}" if ended.last_line else ""
-        return ProcessFailed(f"{self.name} {how}{said}; see its log")
+        end = self._end.result()
+        exit_reason = f"was killed by signal {-end.code}" if end.code < 0 else f"ended with exit code {end.code}"
+        last_line = f": {end.last_line.removeprefix('stafette: ')}" if end.last_line else ""
+        return ProcessFailed(f"{self.name} {exit_reason}{last_line}; see its log")
 
 
 class Host:
@@ -117,15 +117,15 @@ class Host:
     ) -> None:
         self.name = name
         self.address = address
-        """Where the others reach it."""
+        """The address at which other machines reach it."""
         self.folder = folder
-        """Where it keeps what belongs to the series."""
+        """Its folder for the series."""
         self.behaviours = behaviours
-        """Where the experiment's own behaviours are."""
+        """Its folder with the experiment's own behaviours."""
         self.ahead_ns = 0
         """How far its clock is ahead of ours."""
-        self.samples: list[wire.Sampled] = []
-        """What its processes have cost, since the list was last emptied."""
+        self.samples: list[agent.Sample] = []
+        """Samples of its processes since the list was last cleared."""
         self._python = python
         self._writer = writer
         self._hang_up = hang_up
@@ -133,35 +133,35 @@ class Host:
         self._processes: dict[str, Process] = {}
         self._clocks: dict[int, asyncio.Future[int]] = {}
         self._numbers = itertools.count(1)
-        self._facts: asyncio.Future[FactsFound] | None = None
-        self._gone: StafetteError | None = None
+        self._machine: asyncio.Future[FactsFound] | None = None
+        self._disconnect_error: StafetteError | None = None
         self._listening = asyncio.create_task(self._listen(reader))
 
     @property
     def local(self) -> bool:
-        """Whether it is this machine, and its folder ours."""
+        """Whether it is this machine."""
         return self._collect is None
 
     def command(self, module: str, *arguments: str) -> list[str]:
-        """The command that runs a module of ours there."""
+        """The command that runs a module of Stafette there."""
         return [*self._python, "-m", module, *arguments]
 
     async def start(self, name: str, command: list[str], *, log: PurePath) -> Process:
         """Start a process under a name."""
         process = self._processes[name] = Process(self, name)
-        self.order(wire.Start(name, command, str(log)))
+        self.send(agent.StartProcess(name, command, str(log)))
         return process
 
     async def run(self, name: str, command: list[str], *, log: PurePath, within: float) -> list[str]:
-        """Run a command to its end; what it said."""
+        """Run a command to its end; returns the lines of its standard output."""
         process = await self.start(name, command, log=log)
-        said: list[str] = []
+        lines: list[str] = []
         with contextlib.suppress(ProcessFailed):
             while True:
-                said.append(await process.line(within=within))
-        if await process.ended(within=within) != 0:
-            await process.line(within=0)  # says why
-        return said
+                lines.append(await process.read_line(within=within))
+        if await process.wait(within=within) != 0:
+            await process.read_line(within=0)  # raises ProcessFailed with the reason
+        return lines
 
     async def clock_offset(self) -> Offset:
         """Compare the clocks: the quickest of several exchanges bounds the error by half its length."""
@@ -170,39 +170,39 @@ class Host:
             number = next(self._numbers)
             answer = self._clocks[number] = asyncio.get_running_loop().create_future()
             before = time.time_ns()
-            self.order(wire.Clock(number))
-            theirs = await self._answer(answer)
+            self.send(agent.ReadClock(number))
+            theirs = await self._wait_for(answer)
             after = time.time_ns()
             if (error := (after - before) // 2) < best.error_ns:
                 best = Offset(theirs - (before + after) // 2, error)
         return best
 
-    async def facts(self) -> FactsFound:
+    async def describe(self) -> FactsFound:
         """What machine it is."""
-        self._facts = asyncio.get_running_loop().create_future()
-        self.order(wire.Facts())
-        return await self._answer(self._facts)
+        self._machine = asyncio.get_running_loop().create_future()
+        self.send(agent.DescribeMachine())
+        return await self._wait_for(self._machine)
 
-    async def collect(self, what: PurePath, into: Path) -> None:
-        """Bring a folder of the machine here, and remove it there; nothing to do for this machine's own."""
+    async def collect(self, folder: PurePath, into: Path) -> None:
+        """Move a folder of the machine here; does nothing for this machine."""
         if self._collect is not None:
-            await self._collect(what, into)
+            await self._collect(folder, into)
 
     async def close(self) -> None:
-        """Let the agent end everything, and itself."""
+        """Have the agent end all processes and itself."""
         await self._hang_up()
         self._listening.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._listening
 
-    def order(self, order: wire.Order) -> None:
-        """Give the agent an order."""
-        if self._gone is not None:
-            raise self._gone
-        with contextlib.suppress(ConnectionError):  # the end of its reports will tell
-            self._writer.write(msgspec.json.encode(order) + b"\n")
+    def send(self, command: agent.Command) -> None:
+        """Send the agent a command."""
+        if self._disconnect_error is not None:
+            raise self._disconnect_error
+        with contextlib.suppress(ConnectionError):  # `_listen` notices the end of the reports
+            self._writer.write(msgspec.json.encode(command) + b"\n")
 
-    async def _answer(self, future: asyncio.Future[Answer]) -> Answer:
+    async def _wait_for(self, future: asyncio.Future[Answer]) -> Answer:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await future
@@ -212,23 +212,23 @@ class Host:
     async def _listen(self, reader: Reader) -> None:
         try:
             while line := await reader.readline():
-                self._hear(msgspec.json.decode(line, type=wire.Report))
+                self._handle_report(msgspec.json.decode(line, type=agent.Report))
         finally:
-            self._gone = Unavailable(f"the connection to the agent on {self.name} has ended; see its log")
+            self._disconnect_error = Unavailable(f"the connection to the agent on {self.name} has ended; see its log")
             for process in self._processes.values():
-                process.hear(wire.Ended(process.name, -1, "the connection to its machine has ended"))
-            for future in (*self._clocks.values(), self._facts):
+                process.handle_report(agent.ProcessEnded(process.name, -1, "the connection to its machine has ended"))
+            for future in (*self._clocks.values(), self._machine):
                 if future is not None and not future.done():
-                    future.set_exception(self._gone)
+                    future.set_exception(self._disconnect_error)
 
-    def _hear(self, report: wire.Report) -> None:
+    def _handle_report(self, report: agent.Report) -> None:
         match report:
-            case wire.Said(name) | wire.Ended(name):
+            case agent.OutputLine(name) | agent.ProcessEnded(name):
                 if name in self._processes:
-                    self._processes[name].hear(report)
-            case wire.Sampled():
+                    self._processes[name].handle_report(report)
+            case agent.Sample():
                 self.samples.append(msgspec.structs.replace(report, at_ns=report.at_ns - self.ahead_ns))
-            case wire.ClockRead(number, now_ns):
+            case agent.ClockReading(number, now_ns):
                 self._clocks.pop(number).set_result(now_ns)
-            case FactsFound() if self._facts is not None:
-                self._facts.set_result(report)
+            case FactsFound() if self._machine is not None:
+                self._machine.set_result(report)

@@ -1,7 +1,7 @@
-"""The machines of a series, and how the runner gets to them: this one through pipes, others through SSH.
+"""The machines of a series, and how the runner connects to them: this one through pipes, others through SSH.
 
-On another machine the runner needs a shell, a Python with our libraries, and a folder; our own code it brings along, so
-that all machines run the same. ::
+Another machine needs a shell, a Python with our libraries, and a folder. The runner copies our own code there, so that
+all machines run the same. ::
 
     FOLDER/code-HASH/stafette/…    the package
     FOLDER/SERIES/…                traces and logs until they are collected; the database
@@ -38,15 +38,15 @@ LOCAL = "local"
 LOOPBACK = "127.0.0.1"
 REMOTE_FOLDER = ".cache/stafette-lab"
 CONNECT_SECONDS = 20.0
-GOODBYE_SECONDS = 30.0
-"""How long an agent may take to end everything."""
+STOP_SECONDS = 30.0
+"""How long an agent may take to end its processes."""
 
 LIBRARIES = "import asyncpg, asyncssh, msgspec, numpy, psutil, pyarrow, pydantic, scipy, typer, uvloop"
 
 
 @dataclass(frozen=True)
 class Hosts:
-    """Who runs where."""
+    """The machines, by what they run."""
 
     database: Host
     brokers: list[Host]
@@ -59,37 +59,37 @@ class Hosts:
 
 
 @asynccontextmanager
-async def reached(
+async def connect_hosts(
     names: HostNames | None, folder: Path, behaviours: Sequence[str] = (), *, lock: int
 ) -> AsyncIterator[Hosts]:
-    """Reach all machines of the series in a folder; at the end everything on them is ended.
+    """Connect to all machines of the series in a folder; at the end all its processes there are ended.
 
-    The experiment's own behaviours, files in that folder, are brought along. The lock is held until all has ended here,
-    even if we do not live to see it.
+    The experiment's own behaviours, files in that folder, are copied there. The local agent holds the lock until all
+    has ended, even if we are killed.
     """
     async with AsyncExitStack() as stack:
-        known: dict[str, Host] = {}
+        hosts: dict[str, Host] = {}
 
-        async def reach(name: str) -> Host:
-            if name not in known:
+        async def connect(name: str) -> Host:
+            if name not in hosts:
                 machine = (names.machines if names else {}).get(name) or Machine()
-                found = _here(folder, lock) if name == LOCAL else _elsewhere(name, machine, folder, behaviours)
-                known[name] = await stack.enter_async_context(found)
-            return known[name]
+                host = _local_host(folder, lock) if name == LOCAL else _remote_host(name, machine, folder, behaviours)
+                hosts[name] = await stack.enter_async_context(host)
+            return hosts[name]
 
         if names is None:
-            here = await reach(LOCAL)
-            yield Hosts(here, [here], [here])
+            local = await connect(LOCAL)
+            yield Hosts(local, [local], [local])
         else:
             yield Hosts(
-                await reach(names.database),
-                [await reach(name) for name in names.brokers],
-                [await reach(name) for name in names.clients],
+                await connect(names.database),
+                [await connect(name) for name in names.brokers],
+                [await connect(name) for name in names.clients],
             )
 
 
 @asynccontextmanager
-async def _here(folder: Path, lock: int) -> AsyncIterator[Host]:
+async def _local_host(folder: Path, lock: int) -> AsyncIterator[Host]:
     system = folder / "system"
     system.mkdir(exist_ok=True)
     errors = os.open(system / "agent.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -101,7 +101,7 @@ async def _here(folder: Path, lock: int) -> AsyncIterator[Host]:
         stdout=asyncio.subprocess.PIPE,
         stderr=errors,
         pass_fds=(lock,),
-        cwd=system,  # where no stafette.toml is
+        cwd=system,  # has no stafette.toml
         env={name: value for name, value in os.environ.items() if not name.startswith("STAFETTE_")},
         start_new_session=True,  # a Ctrl-C is for the runner
         limit=LINE_BYTES,
@@ -114,7 +114,7 @@ async def _here(folder: Path, lock: int) -> AsyncIterator[Host]:
     async def hang_up() -> None:
         writer.close()
         try:
-            async with asyncio.timeout(GOODBYE_SECONDS):
+            async with asyncio.timeout(STOP_SECONDS):
                 await process.wait()
         except TimeoutError:
             process.kill()
@@ -137,11 +137,11 @@ async def _here(folder: Path, lock: int) -> AsyncIterator[Host]:
 
 
 @asynccontextmanager
-async def _elsewhere(name: str, machine: Machine, series: Path, behaviours: Sequence[str]) -> AsyncIterator[Host]:
-    import asyncssh  # which most runs do without
+async def _remote_host(name: str, machine: Machine, series: Path, behaviours: Sequence[str]) -> AsyncIterator[Host]:
+    import asyncssh  # most runs do not need it
 
-    user, _, place = name.rpartition("@")
-    address, _, port = place.partition(":")
+    user, _, location = name.rpartition("@")
+    address, _, port = location.partition(":")
     try:
         connection = await asyncssh.connect(
             machine.address or address,
@@ -158,8 +158,8 @@ async def _elsewhere(name: str, machine: Machine, series: Path, behaviours: Sequ
     async with connection:
         python = machine.python or "python3"
         folder = await _remote_folder(connection, machine)
-        code = await _ship(connection, name, python, folder)
-        await _bring(connection, series, behaviours, folder / series.name)
+        code = await _copy_code(connection, name, python, folder)
+        await _copy_behaviours(connection, series, behaviours, folder / series.name)
         command = ["env", f"PYTHONPATH={code}", python]
         log = shlex.quote(str(folder / "agent.log"))
         process = await connection.create_process(
@@ -169,13 +169,13 @@ async def _elsewhere(name: str, machine: Machine, series: Path, behaviours: Sequ
         async def hang_up() -> None:
             process.stdin.write_eof()
             with contextlib.suppress(TimeoutError):
-                await process.wait(timeout=GOODBYE_SECONDS)
+                await process.wait(timeout=STOP_SECONDS)
 
-        async def collect(what: PurePath, into: Path) -> None:
+        async def collect(folder: PurePath, into: Path) -> None:
             async with connection.start_sftp_client() as files:
-                if await files.exists(str(what)):
-                    await files.get(str(what), into.parent, recurse=True)
-                    await files.rmtree(str(what))
+                if await files.exists(str(folder)):
+                    await files.get(str(folder), into.parent, recurse=True)
+                    await files.rmtree(str(folder))
 
         host = Host(
             name,
@@ -192,7 +192,7 @@ async def _elsewhere(name: str, machine: Machine, series: Path, behaviours: Sequ
             yield host
         finally:
             await host.close()
-            with contextlib.suppress(asyncssh.Error, OSError):  # the connection may be what ended us
+            with contextlib.suppress(asyncssh.Error, OSError):  # the connection may be lost
                 async with connection.start_sftp_client() as files:
                     await files.rmtree(str(folder / series.name))
 
@@ -205,17 +205,17 @@ async def _remote_folder(connection: asyncssh.SSHClientConnection, machine: Mach
         return folder
 
 
-async def _ship(
+async def _copy_code(
     connection: asyncssh.SSHClientConnection, name: str, python: str, folder: PurePosixPath
 ) -> PurePosixPath:
-    """Bring our code there, once for each version of it; the folder to import it from."""
-    packed = _package()
-    code = folder / f"code-{hashlib.sha256(packed).hexdigest()[:12]}"
+    """Copy our code there, once for each version of it; returns the folder to import it from."""
+    package = _package()
+    code = folder / f"code-{hashlib.sha256(package).hexdigest()[:12]}"
     async with connection.start_sftp_client() as files:
         if not await files.exists(str(code)):
             archive, unfinished = f"{code}.zip", f"{code}.new"
             async with files.open(archive, "wb") as file:
-                await file.write(packed)
+                await file.write(package)
             await _run(connection, name, [python, "-m", "zipfile", "-e", archive, unfinished])
             await files.rename(unfinished, str(code))
             await files.remove(archive)
@@ -223,34 +223,34 @@ async def _ship(
     return code
 
 
-async def _bring(
+async def _copy_behaviours(
     connection: asyncssh.SSHClientConnection, series: Path, behaviours: Sequence[str], folder: PurePosixPath
 ) -> None:
     async with connection.start_sftp_client() as files:
         await files.makedirs(str(folder), exist_ok=True)
-        for own in behaviours:
-            await files.makedirs(str((folder / own).parent), exist_ok=True)
-            await files.put(str(series / own), str(folder / own))
+        for file in behaviours:
+            await files.makedirs(str((folder / file).parent), exist_ok=True)
+            await files.put(str(series / file), str(folder / file))
 
 
 async def _run(connection: asyncssh.SSHClientConnection, name: str, command: list[str]) -> None:
-    ended = await connection.run(shlex.join(command))
-    if ended.exit_status != 0:
-        said = str(ended.stderr or ended.stdout).strip().rpartition("\n")[2]
+    result = await connection.run(shlex.join(command))
+    if result.exit_status != 0:
+        reason = str(result.stderr or result.stdout).strip().rpartition("\n")[2]
         raise InvalidRequest(
-            f"{name}: {command[0]} cannot run our code: {said}; install stafette[lab] there,"
+            f"{name}: {command[0]} cannot run Stafette's code: {reason}; install stafette[lab] there,"
             " or name a Python that has it with `python` in the experiment's [hosts.machines]"
         )
 
 
 @functools.cache
 def _package() -> bytes:
-    """Our own package, the same bytes for the same code."""
+    """A zip of our own package; the same code gives the same bytes."""
     root = Path(stafette.__file__).parent
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+    package = io.BytesIO()
+    with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(root.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 entry = zipfile.ZipInfo(str(Path("stafette") / path.relative_to(root)))
                 archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
-    return packed.getvalue()
+    return package.getvalue()

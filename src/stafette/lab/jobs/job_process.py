@@ -70,7 +70,7 @@ class _Work:
         chosen = self._chosen()
         await _keep_away(chosen.experiment, self._order.keep_away)
         self._tell("series", name=chosen.name)
-        await runner.make(chosen, lambda progress: self._report(chosen, progress))
+        await runner.run_series(chosen, lambda progress: self._report(chosen, progress))
         self._tell_of_last(chosen)
         sentence = _outcome(chosen)
         if job.analyse and chosen.record.state == "done":

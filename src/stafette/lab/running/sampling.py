@@ -1,4 +1,4 @@
-"""Once a second during the load: how long queues are and what PostgreSQL counts (also at its end), what processes cost.
+"""Samples once a second during the load: queue lengths and PostgreSQL's counters (also at its end), use of processes.
 
 ::
 
@@ -27,8 +27,8 @@ from stafette.lab.hosts.host import Host
 
 EVERY_SECONDS = 1.0
 LARGEST_SHARE = 0.02
-"""Counting long queues takes time. So that looking does not change what is seen, we look less often then: a sample may
-take this share of the time until the next."""
+"""Counting long queues takes time. So that sampling does not change what is measured, a sample may take this share of
+the time until the next; long queues are sampled less often."""
 
 _QUEUES = pa.schema([("at_ns", pa.int64()), ("queue", pa.string()), ("messages", pa.int64())])
 _DATABASE = pa.schema([("at_ns", pa.int64()), *((name, pa.int64()) for name in Statistics.__struct_fields__)])
@@ -49,16 +49,16 @@ _MACHINES = pa.schema(
 
 
 class Samples:
-    """What was sampled during one run."""
+    """The samples of one run."""
 
     def __init__(self) -> None:
         self._queues: list[tuple[int, str, int]] = []
         self._database: list[tuple[int, ...]] = []
 
     @contextlib.asynccontextmanager
-    async def taken(self, store: Store) -> AsyncIterator[None]:
-        """Sample the database meanwhile, and once more at the end: even a short load then has a difference."""
-        task = asyncio.create_task(self._sample_all_along(store))
+    async def collect(self, store: Store) -> AsyncIterator[None]:
+        """Sample the database during the block and once at its end, so that even a short load has a difference."""
+        task = asyncio.create_task(self._sample_repeatedly(store))
         try:
             yield
         finally:
@@ -67,7 +67,7 @@ class Samples:
                 await task
         await self._sample(store)
 
-    async def _sample_all_along(self, store: Store) -> None:
+    async def _sample_repeatedly(self, store: Store) -> None:
         while True:
             began = time.perf_counter()
             await self._sample(store)
@@ -75,13 +75,13 @@ class Samples:
             await asyncio.sleep(max(EVERY_SECONDS - took, took / LARGEST_SHARE))
 
     async def _sample(self, store: Store) -> None:
-        with contextlib.suppress(StafetteError):  # a database that is away is part of some experiments
+        with contextlib.suppress(StafetteError):  # some experiments pause the database
             now = time.time_ns()
             self._database.append((now, *msgspec.structs.astuple(await store.monitoring.statistics())))
             self._queues += [(now, queue, length) for queue, length in (await store.monitoring.queue_lengths()).items()]
 
     def write(self, folder: Path, hosts: Sequence[Host]) -> None:
-        """Write what was sampled, and what the agents of the hosts reported meanwhile."""
+        """Write these samples, and those of the agents on the hosts."""
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder / "queues.parquet", _QUEUES, self._queues)
         _write(folder / "database.parquet", _DATABASE, self._database)

@@ -1,7 +1,7 @@
-"""What a runner and its workers say to each other, one JSON object per line.
+"""The messages between a runner and its workers, one JSON object per line.
 
-The runner sends the job, hears that the worker is ready, names the moment of the start, and hears of the progress each
-second and of the end::
+The runner sends the job, and, when the worker is ready, the time of the start. The worker reports its progress each
+second, and its end::
 
     runner → worker    Job                  Start
     worker → runner          Ready                  Progress … Progress  Done
@@ -21,7 +21,7 @@ from stafette.runs.records import Done
 
 
 class Ramp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """So many clients at the start of the load, and so many more every so many seconds."""
+    """`clients` join at the start of the load, and as many again every `every` seconds."""
 
     clients: int
     every: float
@@ -32,7 +32,7 @@ class Ramp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Clients that do the same."""
+    """A client group: clients with the same behaviour."""
 
     behaviour: str
     count: int
@@ -61,9 +61,9 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node: str
     traces: str
     seconds: float
-    """How long the load lasts, with everything before and after the measured window."""
+    """Length of the load, with warm-up and cool-down."""
     window: tuple[float, float]
-    """What is measured: from when to when, in seconds after the load began."""
+    """Start and end of the measured window, in seconds after the start of the load."""
     groups: dict[str, Group]
     url: str = ""
     database: str = ""
@@ -71,7 +71,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The folder of the experiment's own behaviours."""
     queues: tuple[str, ...] = ()
     clock_ahead_ns: int = 0
-    """How far the clock of this machine is ahead of the runner's, by which the trace is told."""
+    """How far the clock of this machine is ahead of the runner's; the trace corrects its times by it."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.worker < self.workers:
@@ -81,7 +81,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When the load begins, in nanoseconds since the epoch."""
+    """The start of the load, in nanoseconds since the epoch."""
 
     start_at_ns: int
 
@@ -93,55 +93,55 @@ class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag_field="event", tag="failed"):
-    """Why it ended early."""
+    """The worker failed."""
 
-    sentence: str
+    detail: str = msgspec.field(name="sentence")
 
 
 Event = Ready | Progress | Done | Failed
 
-Read = TypeVar("Read", Job, Start)
+Message = TypeVar("Message", Job, Start)
 
 
-def read(line: bytes, kind: type[Read]) -> Read:
-    """Read what the runner said."""
+def read(line: bytes, kind: type[Message]) -> Message:
+    """Decode a message from the runner."""
     try:
         return msgspec.json.decode(line, type=kind)
     except msgspec.MsgspecError as error:
         raise InvalidRequest(f"cannot read the {kind.__name__.lower()} that the runner sent: {error}") from error
 
 
-class Place(msgspec.Struct, frozen=True):
+class LoadClient(msgspec.Struct, frozen=True):
     """One client of a run."""
 
     index: int
-    """Among all clients of the run, from 0."""
+    """Its position among all clients of the run, from 0."""
     group: str
     number: int
-    """In its group, from 1."""
+    """Its number in its group, from 1."""
 
     @property
     def name(self) -> str:
-        """The name it connects under."""
+        """The name it connects with."""
         return f"{self.group}-{self.number}"
 
 
-def places(job: Job) -> Iterator[Place]:
+def load_clients(job: Job) -> Iterator[LoadClient]:
     """The clients of this worker: all clients of the run are dealt to the workers in turn."""
     index = 0
     for name, group in job.groups.items():
         for number in range(1, group.count + 1):
             if index % job.workers == job.worker:
-                yield Place(index, name, number)
+                yield LoadClient(index, name, number)
             index += 1
 
 
 def joins_at(number: int, ramp: Ramp | None) -> float:
-    """How many seconds after the start the ramp lets a client of the group begin."""
+    """When a client of the group joins, in seconds after the start of the load."""
     return 0.0 if ramp is None else (number - 1) // ramp.clients * ramp.every
 
 
 def joined_by(seconds: float, ramp: Ramp, count: int) -> int:
-    """How many of a group's clients the ramp has let begin so long after the start."""
+    """How many clients of a group have joined `seconds` after the start of the load."""
     steps = count if ramp.every == 0 else int(seconds // ramp.every)
     return max(0, min(count, ramp.clients * (1 + steps)))

@@ -90,7 +90,7 @@ class Series:
         folder.mkdir(parents=True)
         return folder
 
-    def next_place(self, experiment: Experiment) -> int | None:
+    def next_position(self, experiment: Experiment) -> int | None:
         """The next run to make, in the order; when all are made, more are planned where they are needed."""
         for _ in range(2):
             for place, run in enumerate(self.record.runs):
