@@ -30,7 +30,7 @@ from stafette.lab.experiment.experiment_file import (
     parse,
     read,
 )
-from stafette.lab.experiment.file_checks import unfolded
+from stafette.lab.experiment.file_checks import unfold
 from stafette.lab.experiment.thresholds import METRICS
 
 DOCUMENT = Path(__file__).parents[3] / "docs/experiments.md"
@@ -128,7 +128,7 @@ def test_it_goes_through_json_and_back() -> None:
     for found in (parse(EXAMPLE, folder=Path()), experiment(SMALLEST)):
         dumped = found.model_dump(mode="json")
         assert Experiment.model_validate(json.loads(json.dumps(dumped))) == found
-        assert experiment_of(unfolded(found)) == found
+        assert experiment_of(unfold(found)) == found
 
 
 def experiment_of(file: dict[str, object]) -> Experiment | None:

@@ -51,13 +51,13 @@ A_DISTRIBUTION = "it must be a number or a table such as { uniform = [100, 2000]
         ("nome = 1", "line 1: there is no key 'nome' in the file; did you mean 'name'?"),
         ("[run]\nduraton = 3.0", "line 2: there is no key 'duraton' in [run]; did you mean 'duration'?"),
         ("[run]\nqqq = 3",
-         "line 2: there is no key 'qqq' in [run]; known are warm_up, duration, cool_down, repetitions"),
+         "line 2: there is no key 'qqq' in [run]; there are warm_up, duration, cool_down, repetitions"),
         ("[clients.bob]\nbehaviour = 'bob'", "line 1: there is no 'count' in [clients.bob]; it must be given"),
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\nsize = 3\n",
-         "line 4: there is no key 'size' in [clients.bob]; known are behaviour, count, think_time, rate, arrivals,"
+         "line 4: there is no key 'size' in [clients.bob]; there are behaviour, count, think_time, rate, arrivals,"
          " ramp, queues, wait, retry_delay, batch"),
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\nparameters = {}",
-         "line 4: there is no key 'parameters' in [clients.bob]; known are behaviour, count, think_time, rate,"
+         "line 4: there is no key 'parameters' in [clients.bob]; there are behaviour, count, think_time, rate,"
          " arrivals, ramp, queues, wait, retry_delay, batch"),
         ("[clients.'Big Bob']\nbehaviour = 'bob'\ncount = 1",
          "line 1: 'Big Bob' cannot be the name of a group; use at most 60 of a-z, 0-9, _ and -"),
@@ -122,7 +122,7 @@ A_DISTRIBUTION = "it must be a number or a table such as { uniform = [100, 2000]
         ("[preload]\nsize = { uniform = [1, 2, 3] }",
          "line 2: preload.size.uniform is [1, 2, 3]; it must have at most 2 of them"),
         ("[preload]\nsize = { uniform = [2, 1] }",
-         "line 2: preload.size: uniform wants the least and the most, in that order and not negative"),
+         "line 2: preload.size: uniform must be the least and the most, in that order and not negative"),
         ("[preload]\nsize = { choice = [\n1,\n'x'] }",
          'line 4: preload.size.choice.2 is "x"; it must be a number'),
         ("[preload]\nsize = { exponential = inf }",
@@ -142,21 +142,20 @@ A_DISTRIBUTION = "it must be a number or a table such as { uniform = [100, 2000]
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\narrivals = 'constant'",
          'line 4: clients.bob.arrivals is "constant"; that needs an open loop; set clients.bob.rate too'),
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\nrate = 5\nthink_time = 1",
-         "line 5: clients.bob.think_time stands beside a rate; an open loop, which rate makes it, has no think time;"
-         " set one of the two"),
+         "line 5: clients.bob has a think_time and a rate; an open loop has no think time, set one of them"),
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\nrate = 0",
          "line 4: clients.bob.rate is 0; it must be more than 0"),
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\nramp = { clients = 0, every = 1 }",
          "line 4: clients.bob.ramp.clients is 0; it must be at least 1"),
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\nqueues = ['q-1', 'q-21']",
-         'line 4: clients.bob.queues names "q-21", but preload.queues makes q-1 … q-20 only'),
+         'line 4: clients.bob.queues names "q-21", but preload.queues creates only q-1 … q-20'),
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\nqueues = { first = 1, last = 21 }",
-         'line 4: clients.bob.queues names "q-21", but preload.queues makes q-1 … q-20 only'),
+         'line 4: clients.bob.queues names "q-21", but preload.queues creates only q-1 … q-20'),
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\nqueues = { first = 2, last = 1 }",
          "line 4: clients.bob.queues: queues are a list of names, or { first = 1, last = 18 }"
          " with 1 ≤ first ≤ last ≤ 100000"),
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\nqueues = ['q-20', 'q-01', 'q-0']",
-         'line 4: clients.bob.queues names "q-01", but preload.queues makes q-1 … q-20 only'),
+         'line 4: clients.bob.queues names "q-01", but preload.queues creates only q-1 … q-20'),
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\nqueues = []",
          "line 4: clients.bob.queues is []; it must have at least 1 of them"),
         ("[clients.tola]\nbehaviour = 'tola'\ncount = 1\npartner = 'marija'\n"
@@ -254,5 +253,5 @@ def test_a_behaviour_of_one_s_own_checks_its_parameters(tmp_path: Path, line: st
 def test_every_table_refuses_keys_it_does_not_know(table: str) -> None:
     text = f'{table}.zzz = 1\nclients.alice.behaviour = "alice"\nclients.alice.count = 1\n'
     assert any(
-        problem.startswith(f"line 1: there is no key 'zzz' in [{table}]; known are ") for problem in problems(text)
+        problem.startswith(f"line 1: there is no key 'zzz' in [{table}]; there are ") for problem in problems(text)
     )

@@ -261,8 +261,7 @@ def test_requests_whose_effect_is_not_known_explain_so_much_and_no_more(
     assert checks["messages"].ok == explained
     if left != 10:
         assert (
-            "1 sends whose effect is not known and 2 receives whose effect is not known"
-            in checks["messages"].sentence
+            "1 sends whose effect is not known and 2 receives whose effect is not known" in checks["messages"].sentence
         )
         assert ("can explain it" if explained else "cannot explain it") in checks["messages"].sentence
 

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from stafette.client.aio import Client
 from stafette.errors import InvalidRequest
-from stafette.lab.experiment.file_problems import Problem, out_of_place
+from stafette.lab.experiment.file_problems import Problem, invalid_value
 
 Contradictions = Iterator[tuple[str, str]]
 """Keys of [clients.NAME] with impossible values, each with the reason: what is required, and what to do."""
@@ -114,7 +114,7 @@ class Behaviour:
         """The contradictions as problems of the experiment file."""
         for key, reason in cls.contradictions(parameters, group, groups, queues):
             values = {"count": groups[group], **parameters.model_dump(mode="json", include={key})}
-            yield out_of_place(("clients", group, key), values.get(key), reason)
+            yield invalid_value(("clients", group, key), values.get(key), reason)
 
     async def begin(self) -> None:
         """Prepare; the load has not started yet."""

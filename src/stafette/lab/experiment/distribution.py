@@ -1,4 +1,4 @@
-"""Numbers that vary from one draw to the next: sizes of messages, think times, priorities.
+"""Random numbers of an experiment: sizes of messages, think times, priorities.
 
 In an experiment file a distribution is a plain number, or a table with one key that names it.
 """
@@ -15,7 +15,7 @@ _STRICT = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Fixed(pydantic.BaseModel):
-    """Always the same."""
+    """Always the same value."""
 
     model_config = _STRICT
 
@@ -23,39 +23,39 @@ class Fixed(pydantic.BaseModel):
 
     @property
     def mean(self) -> float:
-        """What it comes to in the long run."""
+        """The expected value."""
         return self.fixed
 
     def draw(self, _rng: random.Random) -> float:
-        """One value."""
+        """Draw a value."""
         return self.fixed
 
 
 class Uniform(pydantic.BaseModel):
-    """Anything between two bounds, all alike."""
+    """Any value between two bounds, with equal probability."""
 
     model_config = _STRICT
 
     uniform: Annotated[tuple[float, float], Field(description="the least and the most")]
 
     @pydantic.model_validator(mode="after")
-    def _in_order(self) -> Uniform:
+    def _check_order(self) -> Uniform:
         if not 0 <= self.uniform[0] <= self.uniform[1]:
-            raise ValueError("uniform wants the least and the most, in that order and not negative")
+            raise ValueError("uniform must be the least and the most, in that order and not negative")
         return self
 
     @property
     def mean(self) -> float:
-        """What it comes to in the long run."""
+        """The expected value."""
         return sum(self.uniform) / 2
 
     def draw(self, rng: random.Random) -> float:
-        """One value."""
+        """Draw a value."""
         return rng.uniform(*self.uniform)
 
 
 class Choice(pydantic.BaseModel):
-    """One of a list, all alike."""
+    """One value of a list, with equal probability."""
 
     model_config = _STRICT
 
@@ -63,16 +63,16 @@ class Choice(pydantic.BaseModel):
 
     @property
     def mean(self) -> float:
-        """What it comes to in the long run."""
+        """The expected value."""
         return sum(self.choice) / len(self.choice)
 
     def draw(self, rng: random.Random) -> float:
-        """One value."""
+        """Draw a value."""
         return rng.choice(self.choice)
 
 
 class Exponential(pydantic.BaseModel):
-    """Memoryless, given by its mean."""
+    """The exponential distribution, by its mean."""
 
     model_config = _STRICT
 
@@ -80,18 +80,18 @@ class Exponential(pydantic.BaseModel):
 
     @property
     def mean(self) -> float:
-        """What it comes to in the long run."""
+        """The expected value."""
         return self.exponential
 
     def draw(self, rng: random.Random) -> float:
-        """One value."""
+        """Draw a value."""
         return rng.expovariate(1 / self.exponential)
 
 
-def _number_is_fixed(value: Any) -> Any:
+def _from_number(value: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError("a distribution is a number or a table such as { uniform = [100, 2000] }")
     return Fixed(fixed=value) if isinstance(value, int | float) else value
 
 
-Distribution = Annotated[Fixed | Uniform | Choice | Exponential, BeforeValidator(_number_is_fixed)]
+Distribution = Annotated[Fixed | Uniform | Choice | Exponential, BeforeValidator(_from_number)]

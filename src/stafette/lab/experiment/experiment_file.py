@@ -1,6 +1,6 @@
-"""Experiment files: one TOML file says what is started, who puts load on it, for how long, and what varies.
+"""Experiment files: one TOML file says what is started, which clients put load on it, for how long, and what varies.
 
-A file is read as a whole before anything starts, and everything that is wrong with it is told at once, with its line.
+A file is checked completely before anything starts, and all its problems are reported at once, with their lines.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from stafette.lab.experiment.file_problems import (
     DISTRIBUTIONS,
     InvalidExperiment,
     Problem,
-    located,
-    out_of_place,
-    unknown,
+    add_lines,
+    format_unknown,
+    invalid_value,
 )
 from stafette.lab.experiment.file_tables import (
     Design,
@@ -64,11 +64,11 @@ __all__ = [
     "read",
 ]
 
-_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_LOCATION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 def read(path: Path, profile: str | None = None) -> Experiment:
-    """Read a file, with a profile laid over it; InvalidExperiment says all that is wrong."""
+    """Read a file, with a profile applied; raises InvalidExperiment with all problems."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -82,27 +82,27 @@ def read(path: Path, profile: str | None = None) -> Experiment:
 
 
 def parse(text: str, *, folder: Path, profile: str | None = None, name: str | None = None) -> Experiment:
-    """Read the text of a file: own behaviours are in the folder, the name is for a text that does not say its own."""
+    """Parse the text of a file; its own behaviours are in the folder, `name` is for a text without a name."""
     tables = _toml(text)
     profiles = tables.pop("profiles", {})
     problems = list(_problems_of_profiles(profiles, profile))
     if profile is not None and not problems:
-        tables = _overlaid(tables, profiles[profile])
+        tables = _overlay(tables, profiles[profile])
     if name is not None:
         tables.setdefault("name", name)
     problems += _impossible_values(tables, ())
-    told = {problem.keys for problem in problems}
-    experiment, found = resolve(tables, lookup_in(folder))
-    problems += [problem for problem in found if problem.keys not in told]
+    reported_keys = {problem.keys for problem in problems}
+    experiment, more_problems = resolve(tables, lookup_in(folder))
+    problems += [problem for problem in more_problems if problem.keys not in reported_keys]
     if experiment and not problems:
         problems = _problems_of_points(experiment, folder)
     if experiment is None or problems:
-        raise InvalidExperiment(located(problems, lambda keys: line_of(text, keys, profile=profile)))
+        raise InvalidExperiment(add_lines(problems, lambda keys: line_of(text, keys, profile=profile)))
     return experiment
 
 
 def fingerprint(experiment: Experiment) -> str:
-    """Tells whether two experiments are the same in all that they say; the order of groups and factors counts."""
+    """A hash that is equal for equal experiments; the order of groups and factors counts."""
     tables: dict[str, Any] = experiment.model_dump(mode="json")
     tables["clients"] = list(tables["clients"].items())
     tables["design"]["factors"] = list(tables["design"]["factors"].items())
@@ -113,39 +113,41 @@ def fingerprint(experiment: Experiment) -> str:
 def _toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also of an integer that is too long, and of what nests too deep
+    except (ValueError, RecursionError) as error:  # also for an integer that is too long, or tables nested too deeply
         message = str(error)
-        place = _PLACE.search(message)
-        line = int(place[1]) if place and place[1] else max(1, len(text.splitlines())) if place else None
-        reason = _PLACE.sub("", message)
+        location = _LOCATION.search(message)
+        line = int(location[1]) if location and location[1] else max(1, len(text.splitlines())) if location else None
+        reason = _LOCATION.sub("", message)
         raise InvalidExperiment([Problem((), f"not valid TOML: {reason[:1].lower()}{reason[1:]}", line)]) from error
 
 
-def _problems_of_profiles(profiles: Any, chosen: str | None) -> Iterator[Problem]:
-    """What is wrong with the profiles: of those not chosen, only what can be seen at a glance."""
+def _problems_of_profiles(profiles: Any, profile_name: str | None) -> Iterator[Problem]:
+    """Problems with the profiles; their values are checked only when a profile is applied."""
     if not isinstance(profiles, Mapping):
-        yield out_of_place(("profiles",), profiles, "it must be a table of profiles, such as [profiles.quick]")
+        yield invalid_value(("profiles",), profiles, "it must be a table of profiles, such as [profiles.quick]")
         return
     for name, profile in profiles.items():
         if not isinstance(profile, Mapping):
-            yield out_of_place(("profiles", name), profile, "it must be a table")
+            yield invalid_value(("profiles", name), profile, "it must be a table")
             continue
         for key in profile:
             if key not in Experiment.model_fields:
                 where = f"in [profiles.{name}]"
-                yield Problem(("profiles", name, key), unknown("key", key, where, tuple(Experiment.model_fields)))
-    if chosen is not None and chosen not in profiles:
-        there_are = f"there are {', '.join(profiles)}" if profiles else "the file has none"
-        yield Problem((), f"there is no profile '{chosen}'; {there_are}")
+                yield Problem(
+                    ("profiles", name, key), format_unknown("key", key, where, tuple(Experiment.model_fields))
+                )
+    if profile_name is not None and profile_name not in profiles:
+        hint = f"there are {', '.join(profiles)}" if profiles else "the file has none"
+        yield Problem((), f"there is no profile '{profile_name}'; {hint}")
 
 
-def _overlaid(tables: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay a profile over tables: tables are merged, all else is replaced, distributions too."""
+def _overlay(tables: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply a profile: tables are merged, all other values and distributions are replaced."""
     result = dict(tables)
     for key, value in profile.items():
-        below = result.get(key)
-        if isinstance(value, Mapping) and isinstance(below, Mapping) and not _is_distribution(value):
-            result[key] = _overlaid(below, value)
+        base = result.get(key)
+        if isinstance(value, Mapping) and isinstance(base, Mapping) and not _is_distribution(value):
+            result[key] = _overlay(base, value)
         else:
             result[key] = value
     return result
@@ -156,17 +158,17 @@ def _is_distribution(table: Mapping[str, Any]) -> bool:
 
 
 def _impossible_values(value: object, keys: Keys) -> Iterator[Problem]:
-    """Values that TOML has and an experiment has no use for, wherever they stand."""
+    """Problems with values that TOML has and no key of an experiment accepts."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _impossible_values(inner, (*keys, key))
     elif isinstance(value, list):
-        for place, inner in enumerate(value):
-            yield from _impossible_values(inner, (*keys, place))
+        for position, inner in enumerate(value):
+            yield from _impossible_values(inner, (*keys, position))
     elif isinstance(value, float) and not math.isfinite(value):
-        yield out_of_place(keys, value, "it must be a finite number")
+        yield invalid_value(keys, value, "it must be a finite number")
     elif isinstance(value, datetime.date | datetime.time):
-        yield out_of_place(keys, value, "it must not be a date or time")
+        yield invalid_value(keys, value, "it must not be a date or time")
 
 
 def _problems_of_points(experiment: Experiment, folder: Path) -> list[Problem]:

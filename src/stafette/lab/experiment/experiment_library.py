@@ -1,4 +1,4 @@
-"""Experiment files: those made on the pages, which can be changed, and the library that comes with Stafette."""
+"""Experiment files: those edited on the pages, and the library that comes with Stafette, which cannot be changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import stafette
 from stafette.errors import InvalidRequest
 
 LIBRARY = Path(stafette.__file__).parents[2] / "experiments"
-"""Beside the package in a checkout; elsewhere there is none."""
+"""Beside the package in a checkout; an installed package has none."""
 MOST_BYTES = 200_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 
@@ -27,8 +27,8 @@ class ExperimentNotFound(InvalidRequest):
 
 
 @dataclass(frozen=True)
-class Listed:
-    """An experiment in a list."""
+class ExperimentEntry:
+    """An experiment file, with what a list shows of it."""
 
     kind: Kind
     name: str
@@ -39,33 +39,33 @@ class Listed:
 
 
 class Experiments:
-    """The files of experiments."""
+    """The experiment files of a folder and of the library."""
 
     def __init__(self, folder: Path, library: Path = LIBRARY) -> None:
         self.folder = folder.resolve()
         self._library = library
 
-    def listed(self, kind: Kind) -> list[Listed]:
-        """All of a kind, by name."""
-        return [_listed(kind, name, path) for name, path in sorted(self._files(kind))]
+    def entries(self, kind: Kind) -> list[ExperimentEntry]:
+        """All experiments of a kind, by name."""
+        return [_entry(kind, name, path) for name, path in sorted(self._files(kind))]
 
-    def find(self, kind: Kind, name: str) -> Listed:
-        """One of them; a name is only ever compared, never made into a path."""
-        for known, path in self._files(kind):
-            if known == name:
-                return _listed(kind, name, path)
-        where = "the library" if kind == "library" else str(self.folder)
-        raise ExperimentNotFound(f"there is no experiment {name} in {where}")
+    def find(self, kind: Kind, name: str) -> ExperimentEntry:
+        """An experiment by its name, which is compared, never made into a path."""
+        for file_name, path in self._files(kind):
+            if file_name == name:
+                return _entry(kind, name, path)
+        location = "the library" if kind == "library" else str(self.folder)
+        raise ExperimentNotFound(f"there is no experiment {name} in {location}")
 
-    def text(self, found: Listed) -> str:
-        """What is in the file."""
+    def text(self, entry: ExperimentEntry) -> str:
+        """The text of an experiment file."""
         try:
-            return found.path.read_text(encoding="utf-8")
+            return entry.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidRequest(f"cannot read {found.path}: {error}") from error
+            raise InvalidRequest(f"cannot read {entry.path}: {error}") from error
 
-    def save(self, name: str, text: str, before: str | None) -> Listed:
-        """Keep a text under a name, whole or not at all; `before` is the name under which it was opened."""
+    def save(self, name: str, text: str, before: str | None) -> ExperimentEntry:
+        """Save a text under a name, atomically; `before` is the name under which it was opened."""
         check_name(name)
         target = self.folder / f"{name}.toml"
         if name != before and target.exists():
@@ -80,21 +80,21 @@ class Experiments:
             unfinished.rename(target)
         except OSError as error:
             raise InvalidRequest(f"cannot write {target}: {error.strerror}") from error
-        return _listed("own", name, target)
+        return _entry("own", name, target)
 
     def delete(self, name: str) -> None:
-        """Remove an experiment's file; series that were made with it have their own copy."""
+        """Delete an experiment's file; its series have their own copy."""
         try:
             self.find("own", name).path.unlink()
         except OSError as error:
-            raise InvalidRequest(f"cannot remove {name}: {error.strerror}") from error
+            raise InvalidRequest(f"cannot delete {name}: {error.strerror}") from error
 
-    def free_name(self, wanted: str) -> str:
-        """A name for a copy."""
-        taken = {name for name, _ in self._files("own")}
-        stem = wanted.rpartition("/")[2][:50]
-        numbers = (f"{stem}-copy{number if number > 1 else ''}" for number in range(1, len(taken) + 2))
-        return next(name for name in numbers if name not in taken)
+    def free_name(self, original: str) -> str:
+        """An unused name for a copy."""
+        names = {name for name, _ in self._files("own")}
+        stem = original.rpartition("/")[2][:50]
+        candidates = (f"{stem}-copy{number if number > 1 else ''}" for number in range(1, len(names) + 2))
+        return next(name for name in candidates if name not in names)
 
     def _files(self, kind: Kind) -> Iterator[tuple[str, Path]]:
         folder = self._library if kind == "library" else self.folder
@@ -105,19 +105,19 @@ class Experiments:
 
 
 def check_name(name: str) -> None:
-    """Refuse what is no name for an experiment, which is also the name of its file and of its series."""
+    """Raise InvalidRequest unless this can be the name of an experiment, of its file and of its series."""
     if _NAME.fullmatch(name) is None:
         raise InvalidRequest(
-            f"{name[:80]!r} cannot be the name of an experiment; use at most 60 of a-z, 0-9 and -, and no - at first"
+            f"{name[:80]!r} cannot be the name of an experiment; use at most 60 of a-z, 0-9 and -, not - first"
         )
 
 
-def _listed(kind: Kind, name: str, path: Path) -> Listed:
+def _entry(kind: Kind, name: str, path: Path) -> ExperimentEntry:
     tables: dict[str, object] = {}
-    with contextlib.suppress(OSError, ValueError, RecursionError):  # what is wrong is told when it is opened
+    with contextlib.suppress(OSError, ValueError, RecursionError):  # the editor reports the problems
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     design, profiles = tables.get("design"), tables.get("profiles")
-    return Listed(
+    return ExperimentEntry(
         kind,
         name,
         path,

@@ -1,4 +1,4 @@
-"""What is wrong with an experiment file, in our words: every problem, with its line, in one error."""
+"""The problems of an experiment file in our own words: all of them, with their lines, in one error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stafette.errors import InvalidRequest
 from stafette.lab.experiment.toml_lines import Keys
 
 LONGEST_VALUE = 60
-"""Characters of a value that a sentence repeats; the rest can be read in the file."""
+"""Characters of a value that a message repeats."""
 
 DISTRIBUTIONS = frozenset({"fixed", "uniform", "choice", "exponential"})
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -25,23 +25,23 @@ A_DISTRIBUTION = "it must be a number or a table such as { uniform = [100, 2000]
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong."""
+    """One problem of a file."""
 
     keys: Keys
-    """The way to it, places in lists counted from 0."""
+    """The path to it; positions in lists count from 0."""
     reason: str
-    """A sentence that can stand alone."""
+    """A message that is complete without the path."""
     line: int | None = None
-    """Where it stands in the file, from 1; None when no line is to blame."""
+    """Its line in the file, from 1; None if the problem has no line."""
 
     @property
     def path(self) -> str:
-        """The way to it as a person writes it."""
-        return dotted(self.keys)
+        """The path as in a file."""
+        return format_keys(self.keys)
 
 
 class InvalidExperiment(InvalidRequest):
-    """An experiment file that cannot be run, with all that is wrong with it."""
+    """An experiment file that cannot be run, with all its problems."""
 
     def __init__(self, problems: Iterable[Problem], file: str | None = None) -> None:
         self.problems = sorted(problems, key=lambda problem: (problem.line or 0, problem.path))
@@ -49,28 +49,28 @@ class InvalidExperiment(InvalidRequest):
         super().__init__(self.problems, file)
 
     def __str__(self) -> str:
-        return "\n".join(f"{self._place(problem.line)}{problem.reason}" for problem in self.problems)
+        return "\n".join(f"{self._location(problem.line)}{problem.reason}" for problem in self.problems)
 
-    def _place(self, line: int | None) -> str:
+    def _location(self, line: int | None) -> str:
         if self.file is None:
             return "" if line is None else f"line {line}: "
         return f"{self.file}: " if line is None else f"{self.file}:{line}: "
 
 
-def dotted(keys: Keys) -> str:
-    """`faults.1.pause`: people count from 1, and a key that is not plain stands in quotes."""
+def format_keys(keys: Keys) -> str:
+    """Keys as a path such as `faults.1.pause`: positions count from 1, and a key that is not plain is quoted."""
     return ".".join(
         str(key + 1) if isinstance(key, int) else key if _PLAIN_KEY.fullmatch(key) else f'"{key}"' for key in keys
     )
 
 
 def table_name(keys: Keys) -> str:
-    """Where a key is missing or too many."""
-    return f"[{dotted(keys)}]" if keys else "the file"
+    """A table for messages about its keys."""
+    return f"[{format_keys(keys)}]" if keys else "the file"
 
 
-def shown(value: object) -> str:
-    """A value as the file writes it, more or less."""
+def format_value(value: object) -> str:
+    """A value as in TOML, shortened."""
     text = _toml(value)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
 
@@ -83,71 +83,73 @@ def _toml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)
 
 
-def unknown(what: str, name: str, where: str, known: Sequence[str]) -> str:
-    """There is no such thing; perhaps another was meant."""
-    near = difflib.get_close_matches(name, known, n=1)
-    if near:
-        return f"there is no {what} '{name}' {where}; did you mean '{near[0]}'?"
-    return f"there is no {what} '{name}' {where}" + (f"; known are {', '.join(known)}" if known else "")
+def format_unknown(noun: str, name: str, where: str, names: Sequence[str]) -> str:
+    """A message that there is no such name, with a similar one or all names as a hint."""
+    matches = difflib.get_close_matches(name, names, n=1)
+    if matches:
+        return f"there is no {noun} '{name}' {where}; did you mean '{matches[0]}'?"
+    return f"there is no {noun} '{name}' {where}" + (f"; there are {', '.join(names)}" if names else "")
 
 
-def out_of_place(keys: Keys, value: object, must: str) -> Problem:
-    """A value that cannot be; None is one that is not there, and should be."""
+def invalid_value(keys: Keys, value: object, requirement: str) -> Problem:
+    """The problem of a value that breaks a requirement; None: the value is missing."""
     if value is None:
-        return Problem(keys, f"{dotted(keys)} is not given; {must}")
+        return Problem(keys, f"{format_keys(keys)} is not given; {requirement}")
     if isinstance(value, Mapping):
-        return Problem(keys, f"{dotted(keys)}: {must}")
-    return Problem(keys, f"{dotted(keys)} is {shown(value)}; {must}")
+        return Problem(keys, f"{format_keys(keys)}: {requirement}")
+    return Problem(keys, f"{format_keys(keys)} is {format_value(value)}; {requirement}")
 
 
-KnownKeys = Callable[[Keys], Sequence[str]]
-"""Which keys a table may have; none when that is not known."""
+KeysOf = Callable[[Keys], Sequence[str]]
+"""Returns the keys that a table may have; none if they are not known."""
 
 Fault = tuple[Keys, Mapping[str, Any]]
-"""The rest of the way to a fault that pydantic found, and what it says about it."""
+"""The rest of the path to an error of pydantic, and its details."""
 
 
-def worded(error: pydantic.ValidationError, value: object, keys: Keys, known: KnownKeys) -> list[Problem]:
-    """What pydantic found in a value that stands at these keys, in our words and one problem per cause."""
+def find_problems(error: pydantic.ValidationError, value: object, keys: Keys, keys_of: KeysOf) -> list[Problem]:
+    """The errors of pydantic about the value at these keys, in our own words and one problem per cause."""
     faults = [(details["loc"], details) for details in error.errors(include_url=False)]
-    return _worded(faults, value, keys, known)
+    return _find_problems(faults, value, keys, keys_of)
 
 
-def _worded(faults: Sequence[Fault], value: object, keys: Keys, known: KnownKeys) -> list[Problem]:
-    """Follow pydantic's way to the faults through the value itself: a step that the value has no place for is the name
-    of one alternative of several."""
+def _find_problems(faults: Sequence[Fault], value: object, keys: Keys, keys_of: KeysOf) -> list[Problem]:
+    """Follow pydantic's path to the faults through the value itself. A step that the value does not have is the name of
+    one alternative of a union."""
     problems: list[Problem] = []
     alternatives: list[Fault] = []
     for step, group in groupby(faults, key=lambda fault: fault[0][:1]):
-        here = list(group)
+        group_faults = list(group)
         if not step:
-            problems += [_plain(details, keys, known) for _, details in here]
-        elif step == ("[key]",):  # our own checks of names say all there is to say
-            problems += [Problem(keys, _must(details)) for _, details in here]
+            problems += [_problem(details, keys, keys_of) for _, details in group_faults]
+        elif step == ("[key]",):  # the messages of our own checks of names are complete
+            problems += [Problem(keys, _requirement(details)) for _, details in group_faults]
         elif _has(value, step[0]):
             inner = cast(Any, value)[step[0]]
-            problems += _worded([(way[1:], details) for way, details in here], inner, (*keys, step[0]), known)
-        elif all(_missing(fault) for fault in here):
-            problems.append(_absent(keys, step[0], value))
+            problems += _find_problems(
+                [(path[1:], details) for path, details in group_faults], inner, (*keys, step[0]), keys_of
+            )
+        elif all(_is_missing(fault) for fault in group_faults):
+            problems.append(_missing_key(keys, step[0], value))
         else:
-            alternatives += here
-    return problems + (_chosen(alternatives, value, keys, known) if alternatives else [])
+            alternatives += group_faults
+    return problems + (_problems_of_alternatives(alternatives, value, keys, keys_of) if alternatives else [])
 
 
-def _chosen(faults: Sequence[Fault], value: object, keys: Keys, known: KnownKeys) -> list[Problem]:
-    """Complain about the alternative that was meant; when that cannot be told, say one thing about all."""
+def _problems_of_alternatives(faults: Sequence[Fault], value: object, keys: Keys, keys_of: KeysOf) -> list[Problem]:
+    """The problems of the alternative that fits the value best; if several do, one problem for all."""
     by_name = {
-        name: [(way[1:], details) for way, details in group]
+        name: [(path[1:], details) for path, details in group]
         for name, group in groupby(faults, key=lambda fault: str(fault[0][0]))
     }
-    meant = {name: group for name, group in by_name.items() if not any(map(_wrong_kind, group))}
-    if len(meant) > 1:
-        meant = {name: group for name, group in meant.items() if not any(map(_wrong_shape, group))}
-    if len(meant) == 1:
-        return _worded(next(iter(meant.values())), value, keys, known)
+    candidates = {name: group for name, group in by_name.items() if not any(map(_is_wrong_type, group))}
+    if len(candidates) > 1:
+        candidates = {name: group for name, group in candidates.items() if not any(map(_has_wrong_keys, group))}
+    if len(candidates) == 1:
+        return _find_problems(next(iter(candidates.values())), value, keys, keys_of)
     if any("Uniform" in name for name in by_name):
-        return [Problem(keys, f"{dotted(keys)} is {shown(value)}; {A_DISTRIBUTION}")]
-    return _worded(next(iter(by_name.values()))[:1], value, keys, known)
+        return [Problem(keys, f"{format_keys(keys)} is {format_value(value)}; {A_DISTRIBUTION}")]
+    return _find_problems(next(iter(by_name.values()))[:1], value, keys, keys_of)
 
 
 def _has(value: object, step: str | int) -> bool:
@@ -156,28 +158,28 @@ def _has(value: object, step: str | int) -> bool:
     return isinstance(value, list | tuple) and isinstance(step, int) and step < len(value)
 
 
-def _missing(fault: Fault) -> bool:
-    way, details = fault
-    return len(way) == 1 and details["type"] == "missing"
+def _is_missing(fault: Fault) -> bool:
+    path, details = fault
+    return len(path) == 1 and details["type"] == "missing"
 
 
-def _wrong_kind(fault: Fault) -> bool:
-    way, details = fault
-    return not way and (details["type"].endswith(("_type", "_parsing")))
+def _is_wrong_type(fault: Fault) -> bool:
+    path, details = fault
+    return not path and (details["type"].endswith(("_type", "_parsing")))
 
 
-def _wrong_shape(fault: Fault) -> bool:
-    way, details = fault
-    return len(way) == 1 and details["type"] in ("missing", "extra_forbidden")
+def _has_wrong_keys(fault: Fault) -> bool:
+    path, details = fault
+    return len(path) == 1 and details["type"] in ("missing", "extra_forbidden")
 
 
-def _absent(keys: Keys, key: str | int, value: object) -> Problem:
+def _missing_key(keys: Keys, key: str | int, value: object) -> Problem:
     if isinstance(key, int):
-        return out_of_place(keys, value, "it has too few values")
+        return invalid_value(keys, value, "it has too few values")
     return Problem((*keys, key), f"there is no '{key}' in {table_name(keys)}; it must be given")
 
 
-_MUST: dict[str, str] = {
+_REQUIREMENTS: dict[str, str] = {
     "greater_than_equal": "it must be at least {ge}",
     "greater_than": "it must be more than {gt}",
     "less_than_equal": "it must be at most {le}",
@@ -206,30 +208,30 @@ _MUST: dict[str, str] = {
 }
 
 
-def _plain(details: Mapping[str, Any], keys: Keys, known: KnownKeys) -> Problem:
+def _problem(details: Mapping[str, Any], keys: Keys, keys_of: KeysOf) -> Problem:
     if details["type"] == "extra_forbidden":
         table = keys[:-1]
-        return Problem(keys, unknown("key", str(keys[-1]), f"in {table_name(table)}", known(table)))
-    return out_of_place(keys, details["input"], _must(details))
+        return Problem(keys, format_unknown("key", str(keys[-1]), f"in {table_name(table)}", keys_of(table)))
+    return invalid_value(keys, details["input"], _requirement(details))
 
 
-def _must(details: Mapping[str, Any]) -> str:
-    pattern = _MUST.get(details["type"])
+def _requirement(details: Mapping[str, Any]) -> str:
+    pattern = _REQUIREMENTS.get(details["type"])
     if pattern is None:
         message = str(details["msg"])
         return message[:1].lower() + message[1:]
-    return pattern.format(**{name: number_text(value) for name, value in details.get("ctx", {}).items()})
+    return pattern.format(**{name: format_number(value) for name, value in details.get("ctx", {}).items()})
 
 
-def number_text(value: object) -> str:
+def format_number(value: object) -> str:
     """A number without a needless `.0`; anything else as it is."""
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
-Located = Callable[[Keys], int | None]
-"""Finds the line of a key."""
+LineFinder = Callable[[Keys], int | None]
+"""Returns the line of a key."""
 
 
-def located(problems: Iterable[Problem], line_of: Located) -> list[Problem]:
+def add_lines(problems: Iterable[Problem], line_of: LineFinder) -> list[Problem]:
     """The same problems, with their lines."""
     return [Problem(problem.keys, problem.reason, line_of(problem.keys)) for problem in problems]

@@ -1,5 +1,5 @@
-"""The tables of an experiment file, as models. Each knows the bounds of its own values; what must hold between them is
-in `checks.py`."""
+"""The tables of an experiment file, as models. Each checks the bounds of its own values; `file_checks.py` checks values
+against one another."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, St
 
 from stafette.errors import InvalidRequest
 from stafette.lab.experiment.distribution import Distribution, Fixed
-from stafette.lab.experiment.file_problems import unknown
+from stafette.lab.experiment.file_problems import format_unknown
 from stafette.lab.experiment.thresholds import METRICS, Threshold
 from stafette.runs.records import DesignKind
 
 MOST_QUEUES = 100_000
-"""Names of queues are made in memory, for each group anew."""
+"""The names of all queues are in memory, once for each group."""
 
 MOST_BROKERS = 1000
-"""Each is a process or several; a number beyond is a slip of the pen."""
+"""Each is one process or several; a larger number is a typing error."""
 
 
-def _text(pattern: str, must: str) -> Callable[[str], str]:
+def _pattern_check(pattern: str, requirement: str) -> Callable[[str], str]:
     def check(text: str) -> str:
         if re.fullmatch(pattern, text) is None:
-            raise ValueError(must)
+            raise ValueError(requirement)
         return text
 
     return check
 
 
-def _name_of(thing: str) -> Callable[[str], str]:
+def _name_check(noun: str) -> Callable[[str], str]:
     def check(name: str) -> str:
         if re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,59}", name) is None:
-            raise ValueError(f"'{name}' cannot be the name of a {thing}; use at most 60 of a-z, 0-9, _ and -")
+            raise ValueError(f"'{name}' cannot be the name of a {noun}; use at most 60 of a-z, 0-9, _ and -")
         return name
 
     return check
 
 
-def _metric(name: str) -> str:
+def _check_threshold_metric(name: str) -> str:
     if name not in METRICS:
-        raise ValueError(unknown("metric", name, "in [thresholds]", tuple(METRICS)))
+        raise ValueError(format_unknown("metric", name, "in [thresholds]", tuple(METRICS)))
     return name
 
 
-def _measured(name: str) -> str:
+def _check_metric(name: str) -> str:
     if name not in METRICS:
         raise ValueError(f"it must be one of {', '.join(METRICS)}")
     return name
 
 
-def _threshold(value: object) -> Threshold:
+def _parse_threshold(value: object) -> Threshold:
     if isinstance(value, Threshold):
         return value
     try:
@@ -62,18 +62,18 @@ def _threshold(value: object) -> Threshold:
         raise ValueError(str(error)) from error
 
 
-def _paths(value: object) -> object:
+def _check_paths(value: object) -> object:
     paths = [value] if isinstance(value, str) else value
     if isinstance(paths, Mapping) and not paths:
         raise ValueError('it is empty; it must have keys such as "system.brokers", with a value for each level')
-    listed = isinstance(paths, list) and paths and all(isinstance(path, str) for path in paths)
-    if not listed and not isinstance(paths, Mapping):
+    is_list = isinstance(paths, list) and paths and all(isinstance(path, str) for path in paths)
+    if not is_list and not isinstance(paths, Mapping):
         raise ValueError('it must be a key such as "system.brokers", a list of them, or a table of their values')
     return paths
 
 
-def _values(value: object) -> object:
-    if isinstance(value, Mapping):  # what `system.brokers = [1, 2]` is to TOML
+def _check_values(value: object) -> object:
+    if isinstance(value, Mapping):  # as TOML reads `system.brokers = [1, 2]`
         raise ValueError('it must be a list with a value for each level; write the key in quotes: "system.brokers"')
     if not isinstance(value, list):
         raise ValueError("it must be a list with a value for each level")
@@ -86,16 +86,18 @@ Seconds = Annotated[float, Strict(), Field(gt=0)]
 SecondsOrNone = Annotated[float, Strict(), Field(ge=0)]
 Share = Annotated[float, Strict(), Field(gt=0, lt=1)]
 ExperimentName = Annotated[
-    str, AfterValidator(_text(r"[a-z0-9-]{1,60}", "it must consist of at most 60 of a-z, 0-9 and -"))
+    str, AfterValidator(_pattern_check(r"[a-z0-9-]{1,60}", "it must consist of at most 60 of a-z, 0-9 and -"))
 ]
 DatabaseChoice = Annotated[
     str,
-    AfterValidator(_text(r"reset|fresh|postgres(ql)?://\S+", 'it must be "reset", "fresh" or a URL "postgresql://…"')),
+    AfterValidator(
+        _pattern_check(r"reset|fresh|postgres(ql)?://\S+", 'it must be "reset", "fresh" or a URL "postgresql://…"')
+    ),
 ]
 Host = Annotated[
     str,
     AfterValidator(
-        _text(
+        _pattern_check(
             r"([^@\s/]+@)?(\[[0-9A-Fa-f:.%]+\]|[^@\s/:\[\]]+)(:[0-9]{1,5})?",
             "it must be the name of a machine or [user@]address[:port]",
         )
@@ -129,16 +131,16 @@ class Preload(_Table):
 
     @property
     def names(self) -> list[str]:
-        """The queues that are made."""
+        """The names of the queues that are created."""
         return [f"q-{number}" for number in range(1, self.queues + 1)]
 
 
 class Repetitions(_Table):
-    """As many runs of a point as it takes until its mean is known well enough."""
+    """Repeat a point until the confidence interval of its mean is narrow enough."""
 
     within: Share
     """Half the width of the confidence interval, as a share of the mean."""
-    metric: Annotated[str, AfterValidator(_measured)] = "throughput"
+    metric: Annotated[str, AfterValidator(_check_metric)] = "throughput"
     level: Share = 0.95
     least: Annotated[int, Strict(), Field(ge=2)] = 3
     most: Annotated[int, Strict(), Field(ge=2)] = 10
@@ -151,7 +153,7 @@ class Repetitions(_Table):
 
 
 class Run(_Table):
-    """How long a run takes, and how often it is repeated."""
+    """The length of a run, and its repetitions."""
 
     warm_up: SecondsOrNone = 5.0
     duration: Seconds = 30.0
@@ -160,19 +162,19 @@ class Run(_Table):
 
     @property
     def seconds(self) -> float:
-        """Of load, from its start to its end."""
+        """Length of the load, with warm-up and cool-down."""
         return self.warm_up + self.duration + self.cool_down
 
 
 class Ramp(_Table):
-    """So many clients at the start, and so many more every so many seconds."""
+    """`clients` join at the start, and as many again every `every` seconds."""
 
     clients: Count
     every: Seconds
 
 
 class Group(_Table):
-    """Clients that behave alike."""
+    """A client group: clients with the same behaviour."""
 
     behaviour: str
     count: CountOrNone
@@ -181,7 +183,7 @@ class Group(_Table):
     arrivals: Literal["poisson", "constant"] = "poisson"
     ramp: Ramp | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
-    """All other keys of its table, as given; the behaviour's own model has checked them."""
+    """All other keys of its table; the behaviour's own model has checked them."""
 
 
 GROUP_KEYS = tuple(key for key in Group.model_fields if key != "parameters")
@@ -189,7 +191,7 @@ GROUP_KEYS = tuple(key for key in Group.model_fields if key != "parameters")
 
 
 class Fault(_Table):
-    """A process that stands still for a while."""
+    """A pause of a process."""
 
     at: SecondsOrNone
     pause: str
@@ -199,15 +201,17 @@ class Fault(_Table):
 class Factor(_Table):
     """What varies from point to point."""
 
-    set: Annotated[list[str] | dict[str, Annotated[list[Any], BeforeValidator(_values)]], BeforeValidator(_paths)]
-    """The paths of the keys that get the level, or, by path, the values that they get instead, one for each level."""
+    set: Annotated[
+        list[str] | dict[str, Annotated[list[Any], BeforeValidator(_check_values)]], BeforeValidator(_check_paths)
+    ]
+    """The paths of the keys that are set to the level, or the values for each path, one for each level."""
     levels: list[Any] = Field(min_length=1)
 
-    def settings(self, place: int) -> dict[str, Any]:
-        """What the keys get with the level at this place, by path."""
+    def settings(self, position: int) -> dict[str, Any]:
+        """The values of the level at this position, by path."""
         if isinstance(self.set, dict):
-            return {path: values[place] for path, values in self.set.items()}
-        return dict.fromkeys(self.set, self.levels[place])
+            return {path: values[position] for path, values in self.set.items()}
+        return dict.fromkeys(self.set, self.levels[position])
 
 
 class Design(_Table):
@@ -215,11 +219,11 @@ class Design(_Table):
 
     kind: DesignKind = "single"
     order: Literal["random", "given"] = "random"
-    factors: dict[Annotated[str, AfterValidator(_name_of("factor"))], Factor] = Field(default_factory=dict)
+    factors: dict[Annotated[str, AfterValidator(_name_check("factor"))], Factor] = Field(default_factory=dict)
 
 
 class Machine(_Table):
-    """How to reach a machine, where SSH's own configuration does not say so."""
+    """How to reach a machine, where SSH's own configuration does not say it."""
 
     address: str | None = None
     user: str | None = None
@@ -251,11 +255,11 @@ class Experiment(_Table):
     system: System = System()
     preload: Preload = Preload()
     run: Run = Run()
-    clients: dict[Annotated[str, AfterValidator(_name_of("group"))], Group] = Field(default_factory=dict)
+    clients: dict[Annotated[str, AfterValidator(_name_check("group"))], Group] = Field(default_factory=dict)
     faults: list[Fault] = Field(default_factory=list)
     thresholds: dict[
-        Annotated[str, AfterValidator(_metric)],
-        Annotated[Threshold, BeforeValidator(_threshold), PlainSerializer(str)],
+        Annotated[str, AfterValidator(_check_threshold_metric)],
+        Annotated[Threshold, BeforeValidator(_parse_threshold), PlainSerializer(str)],
     ] = Field(default_factory=dict)
     design: Design = Design()
     hosts: Hosts | None = None
@@ -277,7 +281,7 @@ _TABLES: dict[tuple[str, ...], tuple[str, ...]] = {
 
 
 def known_keys(table: tuple[str | int, ...]) -> tuple[str, ...]:
-    """The keys that a table of the file may have; those of a group depend on its behaviour and are not known here."""
+    """The keys that a table of the file may have; empty for a group, whose keys depend on its behaviour."""
     for pattern, keys in _TABLES.items():
         if len(pattern) == len(table) and all(part in ("*", key) for part, key in zip(pattern, table, strict=True)):
             return keys

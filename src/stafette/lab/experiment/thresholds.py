@@ -1,4 +1,4 @@
-"""What a run must reach to pass: a metric of the measured window, compared with a number."""
+"""Thresholds that a run must reach: a metric of the measured window, compared with a number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from stafette.errors import InvalidRequest
 
 METRICS: dict[str, str] = {
-    "throughput": "requests answered per second, reads that found nothing included, errors not",
+    "throughput": "requests answered per second, including reads that returned nothing, without errors",
     "mean_ms": "mean response time, in milliseconds",
     "p50_ms": "the response time that half of the requests stayed within, in milliseconds",
     "p90_ms": "the response time that 90 % of the requests stayed within, in milliseconds",
@@ -21,7 +21,7 @@ METRICS: dict[str, str] = {
     "errors": "requests that failed",
     "error_share": "requests that failed, as a share of all, between 0 and 1",
 }
-"""All that can be asked of a run, and what it means."""
+"""All metrics that a threshold may name, with descriptions."""
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -42,7 +42,7 @@ class Threshold:
 
     @classmethod
     def parse(cls, text: object) -> Threshold:
-        """Read a comparison as it stands in an experiment file."""
+        """Parse a comparison of an experiment file."""
         match = _COMPARISON.fullmatch(text) if isinstance(text, str) else None
         number = float(match[2]) if match else math.inf
         if match is None or not math.isfinite(number):
@@ -50,7 +50,7 @@ class Threshold:
         return cls(match[1], number)
 
     def holds(self, value: float | None) -> bool:
-        """Whether a run passes; where nothing was measured (None), nothing was reached."""
+        """Whether a run passes; a run without a value (None) does not."""
         return value is not None and _OPERATORS[self.comparison](value, self.number)
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""Where a key stands in a TOML text, so that a complaint about a value can name its line.
+"""The lines of the keys of a TOML text, so that a problem with a value can name its line.
 
-tomllib tells what a text says, not where. This scanner goes over the same text once, skips what values contain (strings
-of all four kinds above all, because they may look like anything) and notes the line of every key and list element.
+tomllib returns values without lines. This scanner reads the same text once, skips the contents of values (above all of
+the four kinds of strings, which may contain anything) and records the line of every key and list element.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 
 Keys = tuple[str | int, ...]
-"""The way to a value: keys of tables, and places in lists, counted from 0."""
+"""The path to a value: keys of tables, and positions in lists, from 0."""
 
 _BLANK = re.compile(r"[ \t]*")
 _SPACE = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
@@ -27,19 +27,19 @@ _SCALAR = re.compile(r"[^,\]}#\n]*")
 
 
 def line_of(text: str, path: Sequence[str | int], *, profile: str | None = None) -> int | None:
-    """The line, from 1, where a key stands, or else the nearest table around it; None when there is neither.
+    """The line, from 1, of a key or else of the innermost table around it; None if there is neither.
 
-    With a profile, a value that the profile gives is looked for there.
+    With a profile, a value that the profile sets has its line there.
     """
     lines, keys = key_lines(text), tuple(path)
     plain = _nearest(lines, (), keys)
-    overlaid = (0, None) if profile is None else _nearest(lines, ("profiles", profile), keys)
-    nearer = overlaid[0] > plain[0] or 0 < overlaid[0] == len(keys)
-    return overlaid[1] if nearer else plain[1]
+    in_profile = (0, None) if profile is None else _nearest(lines, ("profiles", profile), keys)
+    profile_sets_it = in_profile[0] > plain[0] or 0 < in_profile[0] == len(keys)
+    return in_profile[1] if profile_sets_it else plain[1]
 
 
 def _nearest(lines: Mapping[Keys, int], table: Keys, keys: Keys) -> tuple[int, int | None]:
-    """How many of the keys lead somewhere, and the line to which they lead."""
+    """How many of the keys are in the text, and the line of the last of them."""
     for end in range(len(keys), 0, -1):
         if (*table, *keys[:end]) in lines:
             return end, lines[*table, *keys[:end]]
@@ -47,15 +47,15 @@ def _nearest(lines: Mapping[Keys, int], table: Keys, keys: Keys) -> tuple[int, i
 
 
 def key_lines(text: str) -> dict[Keys, int]:
-    """The line of every key of a TOML text; of one that is not valid, of the keys before the fault."""
+    """The line of every key of a TOML text; of an invalid text, those before the error."""
     scanner = _Scanner(text)
-    with contextlib.suppress(_NotToml, RecursionError):  # the lines so far are the best there is
+    with contextlib.suppress(_NotToml, RecursionError):  # keep the lines so far
         scanner.document()
     return scanner.lines
 
 
 class _NotToml(Exception):
-    """The text goes on otherwise than TOML does."""
+    """The text is not TOML."""
 
 
 class _Scanner:
@@ -64,75 +64,75 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.lines: dict[Keys, int] = {}
         self._text = text
-        self._at = 0
-        self._line_ends = [place for place, character in enumerate(text) if character == "\n"]
+        self._position = 0
+        self._line_ends = [position for position, character in enumerate(text) if character == "\n"]
         self._lengths: dict[Keys, int] = {}
-        """How many tables each array of tables has so far."""
+        """The number of tables in each array of tables so far."""
 
     def document(self) -> None:
-        """All tables and keys, top to bottom."""
+        """Scan all tables and keys."""
         table: Keys = ()
         while self._skip(_SPACE) < len(self._text):
-            if self._text.startswith("[", self._at):
+            if self._text.startswith("[", self._position):
                 table = self._header()
             else:
                 self._pair(table)
 
     def _header(self) -> Keys:
         """`[a.b]`, or `[[a.b]]`, which begins one more element of the list a.b."""
-        start = self._at
-        mark = "[[" if self._text.startswith("[[", start) else "["
-        self._expect(mark)
+        start = self._position
+        symbol = "[[" if self._text.startswith("[[", start) else "["
+        self._expect(symbol)
         parts = self._key()
-        self._expect("]" * len(mark))
+        self._expect("]" * len(symbol))
         table: Keys = ()
-        for place, part in enumerate(parts, 1):
+        for position, part in enumerate(parts, 1):
             table = (*table, part)
-            self._note(table, start)
-            if mark == "[[" and place == len(parts):
+            self._record(table, start)
+            if symbol == "[[" and position == len(parts):
                 self._lengths[table] = self._lengths.get(table, 0) + 1
             if table in self._lengths:  # what follows belongs to its last element
                 table = (*table, self._lengths[table] - 1)
-                self._note(table, start)
-        self.lines[table] = self._line(start)  # more to the point than a header further up that only implied it
+                self._record(table, start)
+        self.lines[table] = self._line(start)  # rather than that of an earlier header that only implied the table
         return table
 
     def _pair(self, table: Keys) -> None:
         """`key = value`."""
-        start = self._at
+        start = self._position
         for part in self._key():
             table = (*table, part)
-            self._note(table, start)
+            self._record(table, start)
         self._expect("=")
         self._skip(_BLANK)
         self._value(table)
 
     def _value(self, keys: Keys) -> None:
-        if self._text.startswith("[", self._at):
+        if self._text.startswith("[", self._position):
             self._list(keys)
-        elif self._text.startswith("{", self._at):
+        elif self._text.startswith("{", self._position):
             self._inline_table(keys)
-        elif self._text.startswith(('"', "'"), self._at):
+        elif self._text.startswith(('"', "'"), self._position):
             self._match(_STRING)
         else:
             self._match(_SCALAR)
 
     def _list(self, keys: Keys) -> None:
         self._expect("[")
-        place = 0
-        while not self._comes("]"):
-            self._note((*keys, place), self._at)
-            self._value((*keys, place))
-            place += 1
-            if not self._comes(","):
+        position = 0
+        while not self._accept("]"):
+            self._record((*keys, position), self._position)
+            self._value((*keys, position))
+            position += 1
+            if not self._accept(","):
                 self._expect("]")
                 return
 
     def _inline_table(self, keys: Keys) -> None:
         self._expect("{")
-        while not self._comes("}"):
+        while not self._accept("}"):
             self._pair(keys)
-            if not self._comes(","):
+            if not self._accept(","):
                 self._expect("}")
                 return
 
@@ -141,44 +141,44 @@ class _Scanner:
         parts = []
         while True:
             self._skip(_BLANK)
-            parts.append(_plain(self._match(_KEY_PART)))
+            parts.append(_unquote(self._match(_KEY_PART)))
             self._skip(_BLANK)
-            if not self._text.startswith(".", self._at):
+            if not self._text.startswith(".", self._position):
                 return parts
-            self._at += 1
+            self._position += 1
 
-    def _comes(self, mark: str) -> bool:
-        """Whether a mark is next, after space and comments; if so, go past it."""
-        found = self._text.startswith(mark, self._skip(_SPACE))
-        self._at += len(mark) if found else 0
-        return found
+    def _accept(self, symbol: str) -> bool:
+        """Whether a symbol is next, after space and comments; if so, skip it."""
+        is_next = self._text.startswith(symbol, self._skip(_SPACE))
+        self._position += len(symbol) if is_next else 0
+        return is_next
 
-    def _expect(self, mark: str) -> None:
-        self._skip(_SPACE if mark in "]}" else _BLANK)
-        if not self._text.startswith(mark, self._at):
+    def _expect(self, symbol: str) -> None:
+        self._skip(_SPACE if symbol in "]}" else _BLANK)
+        if not self._text.startswith(symbol, self._position):
             raise _NotToml
-        self._at += len(mark)
+        self._position += len(symbol)
 
     def _skip(self, pattern: re.Pattern[str]) -> int:
-        found = pattern.match(self._text, self._at)
-        self._at = found.end() if found else self._at
-        return self._at
+        match = pattern.match(self._text, self._position)
+        self._position = match.end() if match else self._position
+        return self._position
 
     def _match(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self._text, self._at)
-        if found is None or found.end() == self._at:
+        match = pattern.match(self._text, self._position)
+        if match is None or match.end() == self._position:
             raise _NotToml
-        self._at = found.end()
-        return found[0]
+        self._position = match.end()
+        return match[0]
 
-    def _note(self, keys: Keys, place: int) -> None:
-        self.lines.setdefault(keys, self._line(place))
+    def _record(self, keys: Keys, position: int) -> None:
+        self.lines.setdefault(keys, self._line(position))
 
-    def _line(self, place: int) -> int:
-        return bisect.bisect_left(self._line_ends, place) + 1
+    def _line(self, position: int) -> int:
+        return bisect.bisect_left(self._line_ends, position) + 1
 
 
-def _plain(part: str) -> str:
+def _unquote(part: str) -> str:
     """A part of a key without its quotes and escapes."""
     if not part.startswith(("'", '"')):
         return part

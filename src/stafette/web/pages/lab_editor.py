@@ -10,7 +10,7 @@ from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response
 
 from stafette.errors import InvalidRequest
-from stafette.lab.experiment.experiment_library import Experiments, Kind, Listed, check_name
+from stafette.lab.experiment.experiment_library import ExperimentEntry, Experiments, Kind, check_name
 from stafette.lab.experiment.file_tables import Experiment
 from stafette.lab.series.series_folder import own_behaviours, without_password
 from stafette.runs.layout import EXPERIMENT_FILE
@@ -62,7 +62,7 @@ async def new(
 
 
 def _blank(site: Site) -> str:
-    taken = {found.name for found in _experiments(site).listed("own")}
+    taken = {found.name for found in _experiments(site).entries("own")}
     names = ("my-experiment", *(f"my-experiment-{number}" for number in range(2, len(taken) + 3)))
     return next(name for name in names if name not in taken)
 
@@ -141,7 +141,7 @@ def _check_there(site: Site, own: list[str]) -> None:
 
 
 async def _page(
-    request: Request, site: Site, who: Operator, text: str, *, before: str | None, found: Listed | None = None,
+    request: Request, site: Site, who: Operator, text: str, *, before: str | None, found: ExperimentEntry | None = None,
     refused: str | None = None, checked: Checked | None = None,
 ) -> Response:  # fmt: skip
     folder = found.path.parent if found else _experiments(site).folder

@@ -33,8 +33,8 @@ async def index(request: Request, site: TheSite, _who: Viewer) -> Response:
 
     def look() -> dict[str, Any]:
         return {
-            "own": experiments.listed("own"),
-            "library": experiments.listed("library"),
+            "own": experiments.entries("own"),
+            "library": experiments.entries("library"),
             "series": series_results.listed(site.job_queue.runs),
         }
 
