@@ -16,7 +16,7 @@ from stafette.statistics.intervals import LEVEL
 
 def compared(a: Series, b: Series, *, as_json: bool) -> None:
     """What changed from A to B, and what is set otherwise."""
-    found = comparison.compared(a, b)
+    found = comparison.compare_series(a, b)
     differences, settings = found.differences, found.settings
     for side in {a.name: found.a, b.name: found.b}.values():
         if side.invalid:

@@ -30,7 +30,7 @@ def make(
     """Begin or continue a series, see it through, and show its runs; `again` is how to continue it."""
     chosen = series_folder.begin(runs, experiment_file.read(file, profile), file=file, profile=profile, new=new)
     planned = chosen.record.runs
-    if archive.being_run(chosen):
+    if archive.is_running(chosen):
         say(f"series {chosen.name} has a runner, or had one until now; waiting for its end")
     elif any(run.folder for run in planned):
         done = sum(run.state == "done" for run in planned)

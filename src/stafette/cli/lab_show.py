@@ -15,7 +15,7 @@ from stafette.cli.output import figure, say, show_json, show_lines, show_record,
 from stafette.errors import InvalidRequest
 from stafette.lab.series import archive, series_folder
 from stafette.lab.series import run_views as lab_views
-from stafette.lab.series.run_views import SHOWN, RunView
+from stafette.lab.series.run_views import POINT_METRICS, RunView
 from stafette.lab.series.series_folder import Series
 from stafette.runs.layout import RUNS
 from stafette.runs.records import Check, RunRecord
@@ -34,7 +34,7 @@ def listed(runs: Path, *, as_json: bool) -> None:
             "runs": len(one.record.runs),
             "state": archive.state(one),
         }
-        for one in series_folder.every(runs)
+        for one in series_folder.all_series(runs)
     ]
     if not found and not as_json:
         say(f"there are no series in {runs} yet; make one with `stafette lab run`")
@@ -92,13 +92,13 @@ def run_shown(one: Series, place: int, *, as_json: bool) -> None:
 
 
 def _rows_of_points(points: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
-    texts = {metric: _estimates([point[metric] for point in points]) for metric in SHOWN}
+    texts = {metric: _estimates([point[metric] for point in points]) for metric in POINT_METRICS}
     return [
         {
             "point": point["point"],
             "runs": point["runs"],
             "valid": _counted(point["valid"], point["runs"]),
-            **{heading: texts[metric][place] for metric, heading in SHOWN.items()},
+            **{heading: texts[metric][place] for metric, heading in POINT_METRICS.items()},
         }
         for place, point in enumerate(points)
     ]

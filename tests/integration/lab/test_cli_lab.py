@@ -321,7 +321,7 @@ def test_a_series_is_exported_imported_and_removed(home: Path, tmp_path: Path) -
     assert lab(home, "rm", "sweep-0002", "--yes").returncode == 0
     assert_one_sentence(lab(home, "show", "sweep-0002"), 4, "there is no series sweep-0002 in")
     assert lab_json(home, "show", "sweep-0001")["series"] == "sweep-0001"
-    assert_one_sentence(lab(home, "import", "sweep.toml"), 1, "sweep.toml is not a whole zip file")
+    assert_one_sentence(lab(home, "import", "sweep.toml"), 1, "sweep.toml is not a complete zip file")
     assert_one_sentence(lab(home, "import", "nothing.zip"), 1, "there is no file nothing.zip")
 
 
@@ -471,7 +471,7 @@ def test_a_series_under_way_is_left_alone_and_ctrl_c_ends_all_of_it(tmp_path: Pa
     with running(file) as process:
         waited_for(lambda: list(folder.glob("runs/*/logs/load-1.log")))  # brokers and database run
         assert lab_json(tmp_path, "ls")[0]["state"] == "running"
-        assert_one_sentence(lab(tmp_path, "rm", "long", "--yes"), 1, "long-0001 is being run, and can be removed when")
+        assert_one_sentence(lab(tmp_path, "rm", "long", "--yes"), 1, "long-0001 is running and can be removed when")
         another = lab(tmp_path, "run", "long.toml")
         assert another.returncode == 1
         waiting, refused = another.stderr.splitlines()

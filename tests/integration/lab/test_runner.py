@@ -231,7 +231,7 @@ async def test_a_password_is_not_written_down(laboratory: Laboratory) -> None:
 async def test_only_one_runner_works_on_a_series(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series_folder, "LOCK_SECONDS", 0.2)
     begun = laboratory.begin(trial(PAIR))
-    async with begun.locked():
+    async with begun.lock():
         with pytest.raises(InvalidRequest, match="is being run by another process"):
             await runner.run_series(laboratory.begin(trial(PAIR)), laboratory.report)
 

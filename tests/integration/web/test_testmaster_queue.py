@@ -104,7 +104,7 @@ async def test_a_run_is_queued_watched_and_leaves_a_series(web: Web, new_databas
         assert not (web.data / "runs" / "watched-0002").exists()
         bad = await api.post("/lab/import", files={"file": ("bad.zip", b"PK no zip")})
         assert bad.status_code == 400
-        assert "bad.zip is not a whole zip file" in bad.json()["message"]
+        assert "bad.zip is not a complete zip file" in bad.json()["message"]
     async with web.api(web.viewer) as api:
         assert (await api.get("/lab/series/watched-0001")).status_code == 200
         assert (await api.post("/lab/queue", data={"kind": "own", "name": "watched"})).status_code == 403
@@ -133,7 +133,7 @@ async def test_jobs_wait_move_up_and_go_and_the_one_under_way_is_stopped(web: We
         told = [event async for event in events(api, first)]  # to the end of the job, if that is not over
         assert not told or told[-1][1]["state"] == "stopped"
         page = await api.get(f"/lab/queue/{first}")
-        assert "it was stopped; its series can go on where it was" in page.text
+        assert "the job was stopped; its series can be continued" in page.text
         assert processes_of(web.data / "runs") == []
         assert read(web.data / "runs" / "long-0001" / "series.json", SeriesRecord).runs[0].state == "interrupted"
 
@@ -197,7 +197,7 @@ async def test_no_run_touches_the_consoles_own_database(web: Web, database: str)
                 job = await queued(api, name)
                 end = await until(api, job, "-")
                 assert end["state"] == "failed"
-                assert "names the database of this console" in end["sentence"]
+                assert "is the database of this console" in end["sentence"]
         assert await connection.fetchval("SELECT count(*) FROM stafette.operators") == 2
     finally:
         await connection.close()

@@ -143,23 +143,23 @@ def cut(file: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (with_entry("small-0001/../../escaped"), "outside of the series' folder"),
-        (with_entry("../escaped"), "outside of the series' folder"),
-        (with_entry("/tmp/escaped"), "outside of the series' folder"),
-        (with_entry("small-0001\\..\\escaped"), "outside of the series' folder"),
+        (with_entry("small-0001/../../escaped"), "outside the folder of the series"),
+        (with_entry("../escaped"), "outside the folder of the series"),
+        (with_entry("/tmp/escaped"), "outside the folder of the series"),
+        (with_entry("small-0001\\..\\escaped"), "outside the folder of the series"),
         (with_entry("small-0001/link", b"/etc/passwd", stat.S_IFLNK | 0o777), "is a link or device"),
         (with_entry("small-0001/pipe", b"", stat.S_IFIFO | 0o644), "is a link or device"),
-        (with_entry("small-0001/experiment.toml"), "holds a file twice"),
+        (with_entry("small-0001/experiment.toml"), "contains a file twice"),
         (with_entry("small-0001/new", packing=zipfile.ZIP_BZIP2), "packed in an uncommon way"),
         (with_entry("another-0001/series.json", b"{}"), "holds no series"),
         (with_entry("small-0001/series.json/inside"), "cannot import"),
         (replaced("small-0001/series.json", b'"format": 1', b'"format": 2'), "has format 2, and this Stafette reads 1"),
         (replaced("small-0001/series.json", b'"runs": [', b'"rums": ['), "holds no series of this Stafette"),
-        (replaced("small-0001/series.json", b'"001-single-r1"', b'"../../elsewhere"'), "outside of the series' folder"),
+        (replaced("small-0001/series.json", b'"001-single-r1"', b'"../../elsewhere"'), "outside the folder of"),
         (replaced("small-0001/series.json", b'"001-single-r1"', b'"deeper/down"'), "is not a folder of the series"),
         (something_else, "holds no series; make one with `stafette lab export`"),
-        (damaged, "is not a whole zip file"),
-        (cut, "is not a whole zip file"),
+        (damaged, "is not a complete zip file"),
+        (cut, "is not a complete zip file"),
     ],
     ids=[
         "way out", "way out at the top", "absolute", "backslashes", "link", "pipe", "twice", "uncommon", "two series",
@@ -215,7 +215,7 @@ def test_a_behaviour_that_only_a_level_names_comes_along(runs: Path, tmp_path: P
 
 def test_a_clone_takes_nothing_from_outside_of_the_series(made: Series, tmp_path: Path) -> None:
     made.record.settings["clients"]["own"]["behaviour"] = "../../secret.py:Own"
-    with pytest.raises(InvalidRequest, match="outside of the series' folder"):
+    with pytest.raises(InvalidRequest, match="outside the folder of the series"):
         archive.clone(made, tmp_path / "copy.toml")
 
 
@@ -224,9 +224,9 @@ def test_a_series_is_left_alone_while_it_is_being_run(made: Series, runs: Path, 
     with (made.folder / "series.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert archive.state(made) == "running"
-        with pytest.raises(InvalidRequest, match="small-0001 is being run, and can be removed when it has ended"):
+        with pytest.raises(InvalidRequest, match="small-0001 is running and can be removed when it has ended"):
             archive.remove(made)
-        with pytest.raises(InvalidRequest, match="small-0001 is being run, and can be exported when it has ended"):
+        with pytest.raises(InvalidRequest, match="small-0001 is running and can be exported when it has ended"):
             archive.pack(made, tmp_path / "small.zip")
     assert not (tmp_path / "small.zip").exists()
     archive.remove(made)

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stafette.lab.series.differences import METRICS, Difference, RunFigures, compare, differing_settings
+from stafette.lab.series.differences import METRICS, Difference, RunMetrics, compare, differing_settings
 from stafette.statistics.intervals import difference_interval, ratio_interval
 
 SLOW, FAST = [100.0, 101.0, 99.0], [200.0, 202.0, 198.0]
 
 
-def runs(metric: str, values: list[float], **point: float) -> list[RunFigures]:
-    return [RunFigures(dict(point), {metric: value}) for value in values]
+def runs(metric: str, values: list[float], **point: float) -> list[RunMetrics]:
+    return [RunMetrics(dict(point), {metric: value}) for value in values]
 
 
 def only(differences: list[Difference]) -> Difference:
@@ -86,14 +86,14 @@ def test_only_points_and_metrics_that_both_have() -> None:
 
 
 def test_a_run_without_the_metric_does_not_count() -> None:
-    b = [*runs("mean_ms", FAST), RunFigures({}, {"mean_ms": None})]
+    b = [*runs("mean_ms", FAST), RunMetrics({}, {"mean_ms": None})]
     found = only(compare(runs("mean_ms", SLOW), b, 0.95))
     assert (found.label, found.runs_b, found.mean_b) == ("single", 3, 200.0)
 
 
 def test_points_come_in_the_order_of_a_and_metrics_in_ours() -> None:
-    def series(*sizes: float) -> list[RunFigures]:
-        return [RunFigures({"size": size}, dict.fromkeys(reversed(METRICS), 1.0)) for size in sizes]
+    def series(*sizes: float) -> list[RunMetrics]:
+        return [RunMetrics({"size": size}, dict.fromkeys(reversed(METRICS), 1.0)) for size in sizes]
 
     found = compare(series(2000, 200, 2000), series(200, 2000), 0.95)
     assert [(line.label, line.metric) for line in found] == [

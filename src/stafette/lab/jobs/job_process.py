@@ -1,7 +1,7 @@
-"""One job of the queue, in a process of its own: tells how it goes in lines of JSON, and ends when its input does.
+"""One job of the queue, in a process of its own, which sends events as lines of JSON.
 
-The first line of the input is the order; after that it is a lifeline, whose end means that the web process is gone.
-Then, and on a signal, the runs are broken off as by Ctrl-C, and nothing stays running.
+The first line of its input is the order. The end of the input means that the web process is gone. Then, and on a
+signal, the runs are interrupted as by Ctrl-C, and nothing stays running.
 """
 
 from __future__ import annotations
@@ -29,173 +29,183 @@ from stafette.lab.series.series_folder import Series
 from stafette.pipeline import default_analysis
 from stafette.runs.layout import EXPERIMENT_FILE
 
-BROKEN_OFF = 130
+INTERRUPTED = 130
+DATABASE_IDENTITY = "SELECT system_identifier || '/' || current_database() FROM pg_control_system()"
 
 
 class Order(msgspec.Struct):
-    """What to do, and where."""
+    """The job, and its surroundings."""
 
     job: Job
     runs: str
-    keep_away: str
-    """The database that nobody may touch."""
+    protected_database: str = msgspec.field(name="keep_away")
+    """The console's own database, which no run may use."""
 
 
-class _Work:
-    """The job under way."""
+class _JobRun:
+    """The job of this process."""
 
     def __init__(self, order: Order, out: int) -> None:
         self._order = order
         self._out = out
-        self._asked = 0
+        self._interrupts = 0
         self._task = asyncio.current_task()
         self._analysing = False
         self._last: runner.Progress | None = None
 
-    def break_off(self) -> None:
-        """End what runs; when asked again, or in the midst of an analysis, at once."""
-        self._asked += 1
-        if self._asked > 1 or self._analysing:
-            os._exit(BROKEN_OFF)  # those whom we started end when we do
+    def interrupt(self) -> None:
+        """Interrupt the job; the second time, or during an analysis, exit at once."""
+        self._interrupts += 1
+        if self._interrupts > 1 or self._analysing:
+            os._exit(INTERRUPTED)  # our children end when we do
         assert self._task is not None
         self._task.cancel()
 
-    async def do(self) -> tuple[str, str]:
-        """Do it; the state and a sentence about it."""
+    async def run(self) -> tuple[str, str]:
+        """Run the job; returns its state and a detail."""
         job = self._order.job
         if job.kind == "analyse":
-            found = Series(Path(self._order.runs) / str(job.series))
-            await self._analyse(found.folder)
-            return "done", f"{found.name} is analysed"
-        chosen = self._chosen()
-        await _keep_away(chosen.experiment, self._order.keep_away)
-        self._tell("series", name=chosen.name)
-        await runner.run_series(chosen, lambda progress: self._report(chosen, progress))
-        self._tell_of_last(chosen)
-        sentence = _outcome(chosen)
-        if job.analyse and chosen.record.state == "done":
+            series = Series(Path(self._order.runs) / str(job.series))
+            await self._analyse(series.folder)
+            return "done", f"{series.name} is analysed"
+        series = self._find_series()
+        await _check_databases(series.experiment, self._order.protected_database)
+        self._send_event("series", name=series.name)
+        await runner.run_series(series, lambda progress: self._report(series, progress))
+        self._log_last_run(series)
+        detail = _outcome(series)
+        if job.analyse and series.record.state == "done":
             try:
-                await self._analyse(chosen.folder)
+                await self._analyse(series.folder)
             except StafetteError as error:
-                sentence += f"; not analysed: {error}"
-        return "done" if chosen.record.state == "done" else "failed", sentence
+                detail += f"; not analysed: {error}"
+        return "done" if series.record.state == "done" else "failed", detail
 
-    def _chosen(self) -> Series:
-        """The series that this job has begun, or the one that the laboratory would go on with, or a new one."""
-        job, place = self._order.job, Path(self._order.runs)
+    def _find_series(self) -> Series:
+        """The series of this job, or the one that `stafette lab run` would continue, or a new one."""
+        job, runs = self._order.job, Path(self._order.runs)
         if job.series is not None:
-            folder = place / job.series
+            folder = runs / job.series
             text, name = (folder / EXPERIMENT_FILE).read_text(), Series(folder).record.experiment
-            if f":{series_folder.STARS}@" not in text:
+            if f":{series_folder.MASK}@" not in text:
                 return Series(folder, experiment_file.parse(text, folder=folder, profile=job.profile, name=name))
         if job.file is None:
-            raise InvalidRequest("the password of its database was not kept; run its experiment again instead")
+            raise InvalidRequest("the password of its database is not stored; run its experiment again instead")
         file = Path(job.file)
-        read = experiment_file.read(file, job.profile)
-        return series_folder.begin(place, read, file=file, profile=job.profile, new=job.new and job.series is None)
+        experiment = experiment_file.read(file, job.profile)
+        return series_folder.begin(runs, experiment, file=file, profile=job.profile, new=job.new and job.series is None)
 
     async def _analyse(self, folder: Path) -> None:
-        self._tell("phase", phase="analysis")
+        self._send_event("phase", phase="analysis")
         self._analysing = True
-        report = await asyncio.to_thread(default_analysis.report, folder, self._say)
+        report = await asyncio.to_thread(default_analysis.report, folder, self._log)
         self._analysing = False
-        self._say(f"the report is {report}")
+        self._log(f"the report is {report}")
 
-    def _report(self, chosen: Series, progress: runner.Progress) -> None:
-        if self._asked and progress.phase == "prepare":  # an error while one run was ended must not let the next begin
+    def _report(self, series: Series, progress: runner.Progress) -> None:
+        if self._interrupts and progress.phase == "prepare":  # a run that failed at the interrupt: start no other
             raise asyncio.CancelledError
         if self._last is not None and progress.place != self._last.place:
-            self._tell_of_last(chosen)
+            self._log_last_run(series)
         self._last = progress
-        planned = chosen.record.runs[progress.place - 1]
-        told = dataclasses.asdict(progress)
-        self._tell("progress", at=time.time(), label=planned.label, repetition=planned.repetition, **told)
+        planned = series.record.runs[progress.place - 1]
+        fields = dataclasses.asdict(progress)
+        self._send_event("progress", at=time.time(), label=planned.label, repetition=planned.repetition, **fields)
 
-    def _tell_of_last(self, chosen: Series) -> None:
+    def _log_last_run(self, series: Series) -> None:
         if self._last is None:
             return
-        view = run_views.view(chosen, self._last.place)
-        name = f"{view.run} of {len(chosen.record.runs)}: {view.label}, repetition {view.repetition}"
+        view = run_views.view(series, self._last.place)
+        name = f"{view.run} of {len(series.record.runs)}: {view.label}, repetition {view.repetition}"
         throughput, mean = view.metrics["throughput"], view.metrics["mean_ms"]
-        figures = "" if throughput is None or mean is None else f": {throughput:,.0f} requests/s, {mean:,.2f} ms"
-        self._say(f"{name}{figures}" + (f", but {view.problem}" if view.problem else ""))
+        metrics = "" if throughput is None or mean is None else f": {throughput:,.0f} requests/s, {mean:,.2f} ms"
+        self._log(f"{name}{metrics}" + (f", but {view.problem}" if view.problem else ""))
 
-    def _say(self, line: str) -> None:
-        self._tell("said", line=line)
+    def _log(self, line: str) -> None:
+        self._send_event("said", line=line)
 
-    def _tell(self, kind: str, **more: Any) -> None:
-        tell(self._out, kind, **more)
+    def _send_event(self, kind: str, **fields: Any) -> None:
+        send_event(self._out, kind, **fields)
 
 
-def tell(out: int, kind: str, **more: Any) -> None:
-    """A line of JSON for the web process, if it still listens."""
-    data = json.dumps({"kind": kind, **more}).encode() + b"\n"
+def send_event(out: int, kind: str, **fields: Any) -> None:
+    """Send an event to the web process, if it still reads."""
+    data = json.dumps({"kind": kind, **fields}).encode() + b"\n"
     try:
         while data:
             data = data[os.write(out, data) :]
     except BrokenPipeError:
-        pass  # the end of the lifeline says the same
+        pass  # the end of our input follows
 
 
-async def _keep_away(chosen: Experiment | None, own: str) -> None:
-    """Refuse an experiment that would empty the database that the console works with, under whatever address."""
-    assert chosen is not None
-    named = {point.experiment.system.database for point in design.points(chosen)}
-    for url in sorted(url for url in named if "://" in url):
-        if await laboratory.identity(url) == await laboratory.identity(own):
+async def _check_databases(experiment: Experiment | None, protected_database: str) -> None:
+    """Refuse an experiment that would empty the console's own database, under any URL."""
+    assert experiment is not None
+    databases = {point.experiment.system.database for point in design.points(experiment)}
+    for url in sorted(url for url in databases if "://" in url):
+        if await _identity(url) == await _identity(protected_database):
             raise InvalidRequest(
-                "`system.database` names the database of this console, which a run would empty; name another"
+                "`system.database` is the database of this console, which a run would empty; use another one"
             )
 
 
-def _outcome(chosen: Series) -> str:
-    views = run_views.views(chosen)
+async def _identity(url: str) -> str:
+    connection = await connect(url)
+    try:
+        with translated_errors(url):
+            return str(await connection.fetchval(DATABASE_IDENTITY))
+    finally:
+        await connection.close()
+
+
+def _outcome(series: Series) -> str:
+    views = run_views.views(series)
     done = [view for view in views if view.state == "done"]
     valid, missed = sum(view.valid is True for view in done), sum(bool(view.missed) for view in done)
-    sentence = f"{len(done)} of {len(views)} runs are done, {valid} of them valid"
-    return sentence + (f"; {missed} missed a threshold" if missed else "")
+    detail = f"{len(done)} of {len(views)} runs are done, {valid} of them valid"
+    return detail + (f"; {missed} missed a threshold" if missed else "")
 
 
 async def _work(order: Order, out: int) -> int:
-    work = _Work(order, out)
+    work = _JobRun(order, out)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, work.break_off)
+        loop.add_signal_handler(number, work.interrupt)
 
-    def listen() -> None:
+    def on_input() -> None:
         if not os.read(sys.stdin.fileno(), 4096):
             loop.remove_reader(sys.stdin.fileno())
-            work.break_off()
+            work.interrupt()
 
-    loop.add_reader(sys.stdin.fileno(), listen)
+    loop.add_reader(sys.stdin.fileno(), on_input)
     try:
-        state, sentence = await work.do()
+        state, detail = await work.run()
     except asyncio.CancelledError:
-        tell(out, "end", state="stopped", sentence="it was broken off")
-        return BROKEN_OFF
+        send_event(out, "end", state="stopped", sentence="the job was interrupted")
+        return INTERRUPTED
     except (StafetteError, OSError) as error:
-        tell(out, "end", state="failed", sentence=str(error))
+        send_event(out, "end", state="failed", sentence=str(error))
         return 1
-    tell(out, "end", state=state, sentence=sentence)
+    send_event(out, "end", state=state, sentence=detail)
     return 0
 
 
 def _first_line() -> bytes:
-    """The order, and not a byte of what comes after it."""
+    """The order, without a byte of what follows."""
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = os.read(sys.stdin.fileno(), 1)
         if not byte:
-            raise SystemExit(BROKEN_OFF)
+            raise SystemExit(INTERRUPTED)
         line += byte
     return bytes(line)
 
 
 def main() -> None:
-    """Do the job."""
+    """Run the job of this process."""
     order = msgspec.json.decode(_first_line(), type=Order)
     out = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what Java prints is no line of ours
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what Java prints is not an event
     sys.exit(asyncio.run(_work(order, out)))
 
 

@@ -1,4 +1,4 @@
-"""A job under way, as those who watch see it: told piece by piece by the child, and to each watcher from the start."""
+"""The progress of a running job: built from the child's events, and sent to each watcher from the start."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ MOST_POINTS = 3600
 MOST_LINES = 200
 
 
-class Live:
-    """What is known of a job while it goes on."""
+class JobProgress:
+    """The progress of a job while it runs."""
 
     def __init__(self) -> None:
         self.series: str | None = None
         self.progress: dict[str, Any] | None = None
-        """How far the run is; see the laboratory's Progress."""
+        """The progress of the current run; see `runner.Progress`."""
         self.points: list[dict[str, Any]] = []
         """Throughput, response time and errors, about a second apart."""
         self.lines: list[str] = []
-        self.said = 0
-        """How many lines there were, also those that are not kept."""
-        self.drawn = 0
-        """How many points there were."""
+        self.line_count = 0
+        """Number of lines so far, including those that were dropped."""
+        self.point_count = 0
+        """Number of points so far."""
         self.phase = "starts"
         self.over = False
         self.changed = asyncio.Event()
-        """Set at the next change, and then replaced: take it before looking."""
+        """Set at the next change and then replaced: get it before reading the state."""
         self._errors = 0
-        self._place = 0
+        self._run_position = 0
 
-    def hear(self, event: Mapping[str, Any]) -> None:
-        """Take in what the child tells."""
+    def handle_event(self, event: Mapping[str, Any]) -> None:
+        """Handle an event of the child."""
         match event.get("kind"):
             case "series":
                 self.series = event["name"]
             case "progress":
-                self._hear_progress(dict(event))
+                self._handle_progress(dict(event))
             case "phase":
                 self.phase = event["phase"]
             case "said":
-                self._say(str(event["line"]))
+                self._add_line(str(event["line"]))
         self._wake()
 
-    def say(self, line: str) -> None:
+    def add_line(self, line: str) -> None:
         """Add a line to the log."""
-        self._say(line)
+        self._add_line(line)
         self._wake()
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """Mark the end of the job."""
         self.over = True
         self._wake()
 
-    def _say(self, line: str) -> None:
+    def _add_line(self, line: str) -> None:
         self.lines = [*self.lines, line][-MOST_LINES:]
-        self.said += 1
+        self.line_count += 1
 
-    def _hear_progress(self, event: dict[str, Any]) -> None:
+    def _handle_progress(self, event: dict[str, Any]) -> None:
         event.pop("kind")
         self.progress, self.phase = event, event["phase"]
-        if event["place"] != self._place:
-            self._place, self._errors = event["place"], 0
+        if event["place"] != self._run_position:
+            self._run_position, self._errors = event["place"], 0
         if event["throughput"] is None or event["phase"] in ("prepare", "check"):
             return
         self.points = [
@@ -76,19 +76,19 @@ class Live:
             },
         ][-MOST_POINTS:]
         self._errors = event["errors"]
-        self.drawn += 1
+        self.point_count += 1
 
     def _wake(self) -> None:
         waiting, self.changed = self.changed, asyncio.Event()
         waiting.set()
 
     def state(self, points_after: int = 0, lines_after: int = 0) -> dict[str, Any]:
-        """What to show; with points and lines only those that are newer than what the watcher has."""
-        fresh_points, fresh_lines = self.drawn - points_after, self.said - lines_after
+        """The state for a watcher, with the points and lines after those that it has."""
+        new_points, new_lines = self.point_count - points_after, self.line_count - lines_after
         return {
             "series": self.series,
             "phase": self.phase,
             "progress": self.progress,
-            "points": self.points[-fresh_points:] if fresh_points else [],
-            "lines": self.lines[-fresh_lines:] if fresh_lines else [],
+            "points": self.points[-new_points:] if new_points else [],
+            "lines": self.lines[-new_lines:] if new_lines else [],
         }

@@ -1,7 +1,7 @@
-"""The queue of runs: jobs one after the other, each in a child process, so that the console stays quick.
+"""The job queue: runs jobs one after the other, each in a child process, so that the console stays responsive.
 
-The child holds a pipe of ours and ends when that does, whatever became of us; the queue is on disk, so the next web
-process goes on where this one was. Of several web processes with the same folder, one works.
+The child reads a pipe from us and ends when the pipe does, even if we are killed. The queue is on disk, so the next web
+process continues it. Of several web processes with the same folder, one works the queue.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ import msgspec
 
 from stafette.errors import InvalidRequest, StafetteError
 from stafette.lab.jobs import job_records
-from stafette.lab.jobs.job_progress import Live
-from stafette.lab.jobs.job_records import Job, Kept
+from stafette.lab.jobs.job_progress import JobProgress
+from stafette.lab.jobs.job_records import Job, QueueState
 
 log = logging.getLogger(__name__)
 
 LOCK = "queue.lock"
-LOOK_SECONDS = 2.0
-"""How often a web process that does not work the queue looks whether it may."""
-GOODBYE_SECONDS = 30.0
-"""How long a child may take to end what it runs when we end."""
+LOCK_SECONDS = 2.0
+"""How often a web process that does not work the queue tries to lock it."""
+STOP_SECONDS = 30.0
+"""How long a child may take to end its run when we end."""
 LINE_BYTES = 16 * 2**20
 MOST_WAITING = 100
-TAIL = 60
+TAIL_LINES = 60
 
 
 class JobNotFound(InvalidRequest):
@@ -42,22 +42,20 @@ class JobNotFound(InvalidRequest):
 
 
 class JobQueue:
-    """Works off the queue in a folder of runs."""
+    """Runs the jobs of the queue in a folder of runs."""
 
-    __test__ = False  # a class whose name begins with Test is not one
-
-    def __init__(self, runs: Path, keep_away: str) -> None:
+    def __init__(self, runs: Path, protected_database: str) -> None:
         self.runs = runs.resolve()
-        self._keep_away = keep_away
-        """The console's own database, which no run may touch."""
-        self._kept = Kept()
+        self._protected_database = protected_database
+        """The console's own database, which no run may use."""
+        self._state = QueueState()
         self._lock: int | None = None
-        self._more = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._child: asyncio.subprocess.Process | None = None
-        self._live: dict[str, Live] = {}
-        self._stopping: str | None = None
+        self._progress: dict[str, JobProgress] = {}
+        self._stop_requested: str | None = None
 
-    # What there is
+    # State
 
     @property
     def works(self) -> bool:
@@ -65,94 +63,94 @@ class JobQueue:
         return self._lock is not None
 
     def waiting(self) -> list[Job]:
-        """Jobs in their order; the first may be under way."""
+        """Jobs that wait, in order; the first may be running."""
         return self._current().waiting
 
     def ended(self) -> list[Job]:
-        """Jobs that are over, the newest first."""
+        """Jobs that have ended, the newest first."""
         return self._current().ended
 
     def find(self, id: str) -> Job:  # noqa: A002
-        """A job by its number."""
-        kept = self._current()
-        for job in (*kept.waiting, *kept.ended):
+        """A job by its id."""
+        state = self._current()
+        for job in (*state.waiting, *state.ended):
             if job.id == id:
                 return job
-        raise JobNotFound(f"there is no job {id}; those that ended long ago are forgotten, what they made is not")
+        raise JobNotFound(f"there is no job {id}; jobs that ended long ago are not listed, but their series are")
 
-    def live(self, id: str) -> Live | None:  # noqa: A002
-        """What is known of a job under way."""
-        return self._live.get(id)
+    def progress(self, id: str) -> JobProgress | None:  # noqa: A002
+        """The progress of a running job; None if it is not running."""
+        return self._progress.get(id)
 
     def uses(self, series: str) -> bool:
-        """Whether a job is about this series."""
+        """Whether a waiting or running job uses this series."""
         return any(job.series == series for job in self.waiting())
 
-    def _current(self) -> Kept:
-        return self._kept if self.works else job_records.load(self.runs)
+    def _current(self) -> QueueState:
+        return self._state if self.works else job_records.load(self.runs)
 
-    # What people ask for
+    # Changes
 
-    def add(self, kind: job_records.Kind, experiment: str, **more: object) -> Job:
+    def add(self, kind: job_records.Kind, experiment: str, **fields: object) -> Job:
         """Put a job at the end of the queue."""
-        self._check_ours()
-        if len(self._kept.waiting) >= MOST_WAITING:
-            raise InvalidRequest(f"{MOST_WAITING} jobs wait already; remove some, or come back later")
+        self._check_worker()
+        if len(self._state.waiting) >= MOST_WAITING:
+            raise InvalidRequest(f"{MOST_WAITING} jobs wait already; remove some, or try again later")
         job = msgspec.convert(
-            {"id": str(self._kept.next), "kind": kind, "experiment": experiment, "asked_at": _now(), **more}, Job
+            {"id": str(self._state.next), "kind": kind, "experiment": experiment, "asked_at": _now(), **fields}, Job
         )
-        self._kept.next += 1
-        self._kept.waiting.append(job)
+        self._state.next += 1
+        self._state.waiting.append(job)
         self._save()
-        self._more.set()
+        self._wakeup.set()
         return job
 
     def move_up(self, id: str) -> Job:  # noqa: A002
-        """Let a job wait less than the one before it."""
-        job, place = self._waiting_at(id)
-        if place == 0 or self._kept.waiting[place - 1].state == "running":
+        """Move a job before the one before it."""
+        job, position = self._find_waiting(id)
+        if position == 0 or self._state.waiting[position - 1].state == "running":
             raise InvalidRequest(f"job {id} is the next one already")
-        self._kept.waiting.insert(place - 1, self._kept.waiting.pop(place))
+        self._state.waiting.insert(position - 1, self._state.waiting.pop(position))
         self._save()
         return job
 
     def remove(self, id: str) -> Job:  # noqa: A002
-        """Forget a job that waits."""
-        job, place = self._waiting_at(id)
-        del self._kept.waiting[place]
+        """Remove a job that waits."""
+        job, position = self._find_waiting(id)
+        del self._state.waiting[position]
         self._save()
         return job
 
     def stop(self, id: str) -> Job:  # noqa: A002
-        """Break off the job that is under way, as Ctrl-C does."""
-        self._check_ours()
+        """Interrupt the running job, as Ctrl-C does."""
+        self._check_worker()
         job = self.find(id)
         if job.state != "running":
-            raise InvalidRequest(f"job {id} is not under way")
-        self._stopping = id
+            raise InvalidRequest(f"job {id} is not running")
+        self._stop_requested = id
         if self._child is not None and self._child.returncode is None:
             self._child.send_signal(signal.SIGINT)
         return job
 
-    def _waiting_at(self, id: str) -> tuple[Job, int]:  # noqa: A002
-        self._check_ours()
+    def _find_waiting(self, id: str) -> tuple[Job, int]:  # noqa: A002
+        self._check_worker()
         job = self.find(id)
         if job.state != "waiting":
-            raise InvalidRequest(f"job {id} does not wait any more: it is {job.state}")
-        return job, self._kept.waiting.index(job)
+            raise InvalidRequest(f"job {id} is {job.state}, not waiting")
+        return job, self._state.waiting.index(job)
 
-    def _check_ours(self) -> None:
+    def _check_worker(self) -> None:
         if not self.works:
             raise InvalidRequest(
                 f"this web process does not work the queue in {self.runs}: another one does, or the folder cannot be"
                 " written; use the other one's pages, or name another folder in STAFETTE_RUNS"
             )
 
-    # The work
+    # Running jobs
 
     @contextlib.asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
-        """Work the queue off as long as this lasts."""
+        """Run the jobs of the queue during the block."""
         work = asyncio.create_task(self._work())
         try:
             yield
@@ -160,29 +158,29 @@ class JobQueue:
             work.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await work
-            for live in self._live.values():
-                live.end()
+            for progress in self._progress.values():
+                progress.end()
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
 
     async def _work(self) -> None:
-        await self._take_over()
+        await self._wait_for_lock()
         while True:
-            if not self._kept.waiting:
-                self._more.clear()
-                await self._more.wait()
-            job = self._kept.waiting[0]
+            if not self._state.waiting:
+                self._wakeup.clear()
+                await self._wakeup.wait()
+            job = self._state.waiting[0]
             try:
-                await self._do(job)
+                await self._run_job(job)
             except (StafetteError, OSError) as error:
                 log.error("job %s failed: %s", job.id, error)
-                self._conclude(job, "failed", str(error))
+                self._end_job(job, "failed", str(error))
 
-    async def _take_over(self) -> None:
-        """Become the one who works this queue."""
-        while not self._try_to_lock():  # noqa: ASYNC110 - who holds a lock does not tell when they let go
-            await asyncio.sleep(LOOK_SECONDS)
+    async def _wait_for_lock(self) -> None:
+        """Wait until this process may work the queue."""
+        while not self._try_to_lock():  # noqa: ASYNC110 - a file lock sends no signal when it is released
+            await asyncio.sleep(LOCK_SECONDS)
 
     def _try_to_lock(self) -> bool:
         try:
@@ -192,19 +190,19 @@ class JobQueue:
             return False
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._kept = job_records.load(self.runs)
+            self._state = job_records.load(self.runs)
         except (OSError, StafetteError):
             os.close(lock)
             return False
-        for job in self._kept.waiting:
-            job.state = "waiting"  # also what was under way, which is still the first
+        for job in self._state.waiting:
+            job.state = "waiting"  # also the job that was running, which is still the first
         self._lock = lock
         return True
 
-    async def _do(self, job: Job) -> None:
-        """See one job through."""
-        live = self._live[job.id] = Live()
-        live.series = job.series
+    async def _run_job(self, job: Job) -> None:
+        """Run one job to its end."""
+        progress = self._progress[job.id] = JobProgress()
+        progress.series = job.series
         job.state, job.started_at = "running", _now()
         self._save()
         child = self._child = await asyncio.create_subprocess_exec(
@@ -214,77 +212,77 @@ class JobQueue:
             start_new_session=True, limit=LINE_BYTES,
         )  # fmt: skip
         assert child.stdin is not None
-        order = {"job": msgspec.to_builtins(job), "runs": str(self.runs), "keep_away": self._keep_away}
+        order = {"job": msgspec.to_builtins(job), "runs": str(self.runs), "keep_away": self._protected_database}
         child.stdin.write(json.dumps(order).encode() + b"\n")
-        grumbling = asyncio.create_task(self._overhear(child, live))
+        error_log = asyncio.create_task(self._log_errors(child, progress))
         try:
-            if self._stopping == job.id:  # asked for while the child was being started
+            if self._stop_requested == job.id:  # requested while the child was starting
                 child.send_signal(signal.SIGINT)
-            last = await self._follow(child, job, live)
+            end = await self._follow(child, job, progress)
             await child.wait()
-            await grumbling
-        except asyncio.CancelledError:  # we end, and the job goes on another time
-            await _dismissed(child)
+            await error_log
+        except asyncio.CancelledError:  # we end; the next web process continues the job
+            await _stop_child(child)
             raise
         finally:
-            grumbling.cancel()
+            error_log.cancel()
             self._child = None
-        if self._stopping == job.id:
-            self._conclude(job, "stopped", "it was stopped; its series can go on where it was")
-        elif last is None:
-            why = live.lines[-1] if live.lines else f"exit code {child.returncode}"
-            self._conclude(job, "failed", f"the process of the job ended: {why.removeprefix('stafette: ')}")
+        if self._stop_requested == job.id:
+            self._end_job(job, "stopped", "the job was stopped; its series can be continued")
+        elif end is None:
+            reason = progress.lines[-1] if progress.lines else f"exit code {child.returncode}"
+            self._end_job(job, "failed", f"the process of the job ended: {reason.removeprefix('stafette: ')}")
         else:
-            self._conclude(job, last["state"], last["sentence"])
+            self._end_job(job, end["state"], end["sentence"])
 
     async def _follow(
-        self, child: asyncio.subprocess.Process, job: Job, live: Live
+        self, child: asyncio.subprocess.Process, job: Job, progress: JobProgress
     ) -> dict[str, job_records.State] | None:
-        """Hear the child out; its last word, if it came to that."""
+        """Read the child's events; returns the last one, or None if the child ended without it."""
         assert child.stdout is not None
-        last = None
+        end = None
         while line := await child.stdout.readline():
             event = json.loads(line)
             if event["kind"] == "end":
-                last = event
+                end = event
             else:
-                live.hear(event)
+                progress.handle_event(event)
             if event["kind"] == "series":
                 job.series = event["name"]
                 self._save()
-        return last
+        return end
 
-    async def _overhear(self, child: asyncio.subprocess.Process, live: Live) -> None:
+    async def _log_errors(self, child: asyncio.subprocess.Process, progress: JobProgress) -> None:
         assert child.stderr is not None
         while line := await child.stderr.readline():
-            if said := line.decode(errors="replace").strip():
-                live.say(said)
+            if text := line.decode(errors="replace").strip():
+                progress.add_line(text)
 
-    def _conclude(self, job: Job, state: job_records.State, sentence: str) -> None:
-        live = self._live.pop(job.id, None)
-        job.state, job.sentence, job.ended_at = state, sentence, _now()
-        job.tail = live.lines[-TAIL:] if live else []
-        self._stopping = None
-        self._kept.waiting.remove(job)
-        self._kept.ended = [job, *self._kept.ended][: job_records.MOST_ENDED]
+    def _end_job(self, job: Job, state: job_records.State, detail: str) -> None:
+        progress = self._progress.pop(job.id, None)
+        job.state, job.sentence, job.ended_at = state, detail, _now()
+        job.tail = progress.lines[-TAIL_LINES:] if progress else []
+        self._stop_requested = None
+        self._state.waiting.remove(job)
+        self._state.ended = [job, *self._state.ended][: job_records.MOST_ENDED]
         self._save()
-        if live:
-            live.end()
+        if progress:
+            progress.end()
 
     def _save(self) -> None:
         try:
-            job_records.save(self.runs, self._kept)
+            job_records.save(self.runs, self._state)
         except OSError as error:
-            raise StafetteError(f"cannot write the queue of runs in {self.runs}: {error.strerror}") from error
+            raise StafetteError(f"cannot write the job queue in {self.runs}: {error.strerror}") from error
 
 
-async def _dismissed(child: asyncio.subprocess.Process) -> None:
-    """Let a child end everything; it knows by its input's end."""
+async def _stop_child(child: asyncio.subprocess.Process) -> None:
+    """Close a child's input, at which it ends, and wait."""
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.close()
     try:
-        async with asyncio.timeout(GOODBYE_SECONDS):
+        async with asyncio.timeout(STOP_SECONDS):
             while await child.stdout.readline():
                 pass
             await child.wait()

@@ -1,4 +1,4 @@
-"""Jobs of the queue as they are kept on disk: what is to be done, and what has become of it."""
+"""The job queue on disk: the jobs that wait and those that have ended."""
 
 from __future__ import annotations
 
@@ -12,69 +12,68 @@ from stafette.errors import StafetteError
 
 FILE = "queue.json"
 MOST_ENDED = 30
-"""Jobs that are remembered after their end; what they made stays anyway."""
+"""Jobs that stay in the file after their end; their series stay anyway."""
 
 Kind = Literal["run", "analyse"]
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 
 
 class Job(msgspec.Struct):
-    """One thing to do: run an experiment, or analyse a series."""
+    """A job: run an experiment, or analyse a series."""
 
     id: str
     kind: Kind
     experiment: str
-    """Its name, for people."""
+    """The name of the experiment."""
     file: str | None = None
-    """Where the experiment is."""
+    """The path of the experiment file."""
     profile: str | None = None
     new: bool = False
     """Whether to begin a new series, even if one is unfinished."""
     analyse: bool = True
-    """Whether to end with the analysis."""
+    """Whether to analyse the series after its runs."""
     series: str | None = None
-    """The series that is analysed, or that the run has begun: after an interruption, it goes on with this one."""
+    """The series to analyse, or the series of the run, which continues with it after an interruption."""
     state: State = "waiting"
     asked_at: str = ""
     started_at: str = ""
     ended_at: str = ""
     sentence: str = ""
-    """What came of it."""
+    """How the job ended."""
     tail: list[str] = []
     """The last lines of its log."""
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will become of it."""
+        """Whether the job has ended."""
         return self.state in ("done", "failed", "stopped")
 
 
-class Kept(msgspec.Struct):
+class QueueState(msgspec.Struct):
     """The queue's file."""
 
     next: int = 1
     waiting: list[Job] = []
-    """In their order; the first may be under way."""
+    """In order; the first may be running."""
     ended: list[Job] = []
     """The newest first."""
 
 
-def load(runs: Path) -> Kept:
-    """The queue as it was left; what was under way is to go on."""
+def load(runs: Path) -> QueueState:
+    """Read the queue; empty if there is no file."""
     try:
-        kept = msgspec.json.decode((runs / FILE).read_bytes(), type=Kept)
+        return msgspec.json.decode((runs / FILE).read_bytes(), type=QueueState)
     except FileNotFoundError:
-        return Kept()
+        return QueueState()
     except (OSError, msgspec.MsgspecError) as error:
-        raise StafetteError(f"cannot read the queue of runs, {runs / FILE}: {error}; mend or remove it") from error
-    return kept
+        raise StafetteError(f"cannot read the job queue {runs / FILE}: {error}; repair or remove it") from error
 
 
-def save(runs: Path, kept: Kept) -> None:
-    """Write the queue so that it is there whole or as it was before."""
+def save(runs: Path, state: QueueState) -> None:
+    """Write the queue atomically."""
     unfinished = runs / f".{FILE}.tmp"
     with unfinished.open("wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(kept), indent=1))
+        file.write(msgspec.json.format(msgspec.json.encode(state), indent=1))
         file.flush()
         os.fsync(file.fileno())
     unfinished.rename(runs / FILE)

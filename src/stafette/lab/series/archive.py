@@ -1,7 +1,7 @@
-"""Series as things to keep: copied, packed into one file for somebody else, unpacked, removed.
+"""Series are copied, exported to one file, imported and removed.
 
-What comes in a file may come from anybody. Nothing of it is written outside of a folder of its own, and that folder
-takes its place among the series when all of it is there and it turned out to be one.
+A file may come from anybody. Nothing of it is written outside a temporary folder, and that folder becomes a series only
+when all of it is there and has been checked.
 """
 
 from __future__ import annotations
@@ -30,62 +30,66 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MOST_BYTES = 64 * 2**30
-"""Of a series when unpacked: more than a week of traces, and less than a file made to fill a disk can ask for."""
+"""Of an unpacked series: more than a week of traces, and less than a file made to fill a disk may claim."""
 MOST_FILES = 200_000
-"""In a packed series; a run has a few dozen."""
+"""In an exported series; a run has a few dozen."""
 LONGEST_NAME = 100
 CHUNK_BYTES = 1 << 20
 
 LEFT_OUT = (LOCK_FILE, "system")
-"""What belongs to a series only while it is being run: its lock and its database."""
+"""Belongs to a series only while it is running: its lock and its database."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _NUMBERED = re.compile(r"(.+)-\d{4,}")
-_KINDS = (0, stat.S_IFREG, stat.S_IFDIR)  # 0: packed where files have no such thing
+_FILE_TYPES = (0, stat.S_IFREG, stat.S_IFDIR)  # 0: packed on a system without file types
 _ENCRYPTED = 1
 
 
-def being_run(series: Series) -> bool:
-    """Whether a runner is at work on it."""
+def is_running(series: Series) -> bool:
+    """Whether a runner executes it now."""
     try:
         with (series.folder / LOCK_FILE).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # there is no lock, so nobody holds it
+    except OSError:  # there is no lock file
         return False
     return False
 
 
 def state(series: Series) -> records.State:
-    """What has become of it; a series that says it is running though nobody runs it has been interrupted."""
-    said = series.record.state
-    return "interrupted" if said == "running" and not being_run(series) else said
+    """Its state; a series without a runner whose record says running has been interrupted."""
+    recorded = series.record.state
+    return "interrupted" if recorded == "running" and not is_running(series) else recorded
 
 
 # Copies of the experiment
 
 
 def clone(series: Series, file: Path) -> list[Path]:
-    """Write the experiment to a file, and the behaviours it brings along beside it; all that was written."""
+    """Copy the experiment to a file, and its own behaviours beside it; returns the files that were written."""
     copies = {series.folder / EXPERIMENT_FILE: file}
-    for own in own_behaviours(Experiment.model_validate(series.record.settings)):
-        copies[series.folder / _inside(own, f"the behaviour file {own}")] = file.parent / own
-    wanted = {source: target for source, target in copies.items() if target == file or not _alike(source, target)}
-    for target in wanted.values():
+    for behaviour_file in own_behaviours(Experiment.model_validate(series.record.settings)):
+        copies[series.folder / _inside(behaviour_file, f"the behaviour file {behaviour_file}")] = (
+            file.parent / behaviour_file
+        )
+    copies = {
+        source: target for source, target in copies.items() if target == file or not _have_equal_bytes(source, target)
+    }
+    for target in copies.values():
         if target.exists():
             raise InvalidRequest(f"{target} exists already, and is not overwritten; name another file")
     try:
-        for source, target in wanted.items():
+        for source, target in copies.items():
             target.parent.mkdir(parents=True, exist_ok=True)
             with source.open("rb") as content, target.open("xb") as copy:
                 shutil.copyfileobj(content, copy)
     except OSError as error:
         raise InvalidRequest(f"cannot copy to {file}: {error.filename}: {error.strerror}") from error
-    return list(wanted.values())
+    return list(copies.values())
 
 
-def _alike(source: Path, target: Path) -> bool:
+def _have_equal_bytes(source: Path, target: Path) -> bool:
     return target.is_file() and target.read_bytes() == source.read_bytes()
 
 
@@ -93,38 +97,38 @@ def _alike(source: Path, target: Path) -> bool:
 
 
 def remove(series: Series) -> None:
-    """Remove a series for good; not while it is being run."""
-    with _at_rest(series, "removed"):
+    """Delete a series; refused while it is running."""
+    with _without_runner(series, "removed"):
         try:
-            away = Path(tempfile.mkdtemp(prefix=".removed-", dir=series.folder.parent))
-            series.folder.rename(away / series.name)  # so that it is gone whole, also when we are interrupted
-            shutil.rmtree(away)
+            trash = Path(tempfile.mkdtemp(prefix=".removed-", dir=series.folder.parent))
+            series.folder.rename(trash / series.name)  # so that no half of it remains when we are interrupted
+            shutil.rmtree(trash)
         except OSError as error:
             raise InvalidRequest(f"cannot remove {series.folder}: {error.strerror}") from error
 
 
 @contextlib.contextmanager
-def _at_rest(series: Series, done: str) -> Iterator[None]:
-    """Keep runners off a series."""
+def _without_runner(series: Series, action: str) -> Iterator[None]:
+    """Hold the lock of a series, so that no runner can start; `action` is for the message."""
     with contextlib.ExitStack() as stack:
         try:
             lock = stack.enter_context((series.folder / LOCK_FILE).open("w"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise InvalidRequest(
-                f"series {series.name} is being run, and can be {done} when it has ended; wait, or break it off"
+                f"series {series.name} is running and can be {action} when it has ended; wait, or stop it"
             ) from error
-        except OSError:  # where we may not write, no runner of ours may, either
+        except OSError:  # where we may not write, no runner may either
             pass
         yield
 
 
-# One file
+# Export and import
 
 
 def pack(series: Series, file: Path) -> None:
     """Pack a series into a zip file, which must not exist yet."""
-    with _at_rest(series, "exported"):
+    with _without_runner(series, "exported"):
         try:
             with file.open("xb") as target:
                 try:
@@ -140,119 +144,119 @@ def pack(series: Series, file: Path) -> None:
 
 def _write(series: Series, target: IO[bytes]) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
-        for path, name in _packed(series):
+        for path, name in _files_to_pack(series):
             archive.write(path, name)
 
 
-def _packed(series: Series) -> Iterator[tuple[Path, str]]:
-    """The files that go into an archive, and their names there."""
+def _files_to_pack(series: Series) -> Iterator[tuple[Path, str]]:
+    """The files of a series that go into an archive, and their names there."""
     for path in sorted(series.folder.rglob("*")):
-        place = path.relative_to(series.folder)
-        if place.parts[0] in LEFT_OUT or path.is_symlink() or not path.is_file():
+        relative = path.relative_to(series.folder)
+        if relative.parts[0] in LEFT_OUT or path.is_symlink() or not path.is_file():
             continue
-        yield path, PurePosixPath(series.name, place.as_posix()).as_posix()
+        yield path, PurePosixPath(series.name, relative.as_posix()).as_posix()
 
 
-def streamed(series: Series) -> Iterator[bytes]:
-    """The same zip file piece by piece, for somebody who reads while it is made; refused while the series is run."""
-    with _at_rest(series, "exported"):
+def stream(series: Series) -> Iterator[bytes]:
+    """The same zip file in pieces, while it is packed; refused while the series is running."""
+    with _without_runner(series, "exported"):
         pieces = _Pieces()
         with zipfile.ZipFile(pieces, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
-            for path, name in _packed(series):
+            for path, name in _files_to_pack(series):
                 entry = zipfile.ZipInfo.from_file(path, name, strict_timestamps=False)
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 with path.open("rb") as source, archive.open(entry, "w") as target:
                     while chunk := source.read(CHUNK_BYTES):
                         target.write(chunk)
-                        yield pieces.taken()
-        yield pieces.taken()
+                        yield pieces.take()
+        yield pieces.take()
 
 
 class _Pieces(io.RawIOBase):
-    """A file that is written at one end and taken away at the other."""
+    """A file for writing, whose content is taken away piece by piece."""
 
     def __init__(self) -> None:
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Buffer) -> int:
-        before = len(self._held)
-        self._held += data
-        return len(self._held) - before
+        before = len(self._buffer)
+        self._buffer += data
+        return len(self._buffer) - before
 
-    def taken(self) -> bytes:
-        """What was written since the last time."""
-        taken, self._held = bytes(self._held), bytearray()
-        return taken
+    def take(self) -> bytes:
+        """The bytes written since the last call."""
+        piece, self._buffer = bytes(self._buffer), bytearray()
+        return piece
 
 
 def unpack(file: Path, runs: Path, *, most_bytes: int = MOST_BYTES) -> Series:
-    """Take a packed series in among the others, under its name or, if that is taken, under the next number."""
+    """Import a packed series under its name or, if there is one already, under the next number."""
     try:
         with zipfile.ZipFile(file) as archive:
-            name, entries = _looked_through(archive, file, most_bytes)
+            name, entries = _check_entries(archive, file, most_bytes)
             runs.mkdir(parents=True, exist_ok=True)
             needed, free = sum(entry.file_size for entry in entries), shutil.disk_usage(runs).free
             if needed > free:
                 raise InvalidRequest(
                     f"{file} holds {needed:,} bytes, and the disk of {runs} has {free:,} left; name another with --runs"
                 )
-            with tempfile.TemporaryDirectory(prefix=".import-", dir=runs) as workplace:
-                _extract(archive, entries, Path(workplace), most_bytes)
-                return _put_in_place(_checked(Path(workplace) / name, file), runs)
+            with tempfile.TemporaryDirectory(prefix=".import-", dir=runs) as temporary:
+                _extract(archive, entries, Path(temporary), most_bytes)
+                return _move_into(_read_series(Path(temporary) / name, file), runs)
     except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, NotImplementedError) as error:
-        raise InvalidRequest(f"{file} is not a whole zip file: {error}") from error
+        raise InvalidRequest(f"{file} is not a complete zip file: {error}") from error
     except OSError as error:
         raise InvalidRequest(f"cannot import {file}: {error.filename or runs}: {error.strerror}") from error
 
 
-def _looked_through(archive: zipfile.ZipFile, file: Path, most_bytes: int) -> tuple[str, list[zipfile.ZipInfo]]:
-    """The name of the series in it and its files, none of which is other than it should be."""
+def _check_entries(archive: zipfile.ZipFile, file: Path, most_bytes: int) -> tuple[str, list[zipfile.ZipInfo]]:
+    """Check all entries of an archive; returns the name of the series and its files."""
     entries = archive.infolist()
     if len(entries) > MOST_FILES:
         raise InvalidRequest(f"{file} holds {len(entries):,} files; a series has at most {MOST_FILES:,}")
     if (total := sum(entry.file_size for entry in entries)) > most_bytes:
         raise InvalidRequest(f"{file} would unpack to {total:,} bytes; a series has at most {most_bytes:,}")
-    places = [_inside(entry.filename, f"{file}: {entry.filename!r}") for entry in entries]
-    if len(set(places)) < len(places):
-        raise InvalidRequest(f"{file} holds a file twice; it was not made by `stafette lab export`")
+    paths = [_inside(entry.filename, f"{file}: {entry.filename!r}") for entry in entries]
+    if len(set(paths)) < len(paths):
+        raise InvalidRequest(f"{file} contains a file twice; it was not made by `stafette lab export`")
     for entry in entries:
-        if stat.S_IFMT(entry.external_attr >> 16) not in _KINDS:
+        if stat.S_IFMT(entry.external_attr >> 16) not in _FILE_TYPES:
             raise InvalidRequest(f"{file}: {entry.filename!r} is a link or device; a series has only files")
         if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise InvalidRequest(f"{file} is encrypted or packed in an uncommon way; pack it as a plain zip file")
-    tops = {place.parts[0] for place in places}
+    tops = {path.parts[0] for path in paths}
     name = tops.pop() if len(tops) == 1 else ""
-    if PurePosixPath(name, SERIES_FILE) not in places or not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+    if PurePosixPath(name, SERIES_FILE) not in paths or not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         raise InvalidRequest(f"{file} holds no series; make one with `stafette lab export`")
     return name, [entry for entry in entries if not entry.is_dir()]
 
 
-def _inside(name: str, called: str) -> PurePosixPath:
-    """A path that stays inside the folder it is put into."""
+def _inside(name: str, description: str) -> PurePosixPath:
+    """The path of a name that stays inside its folder."""
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name:
-        raise InvalidRequest(f"{called} would lie outside of the series' folder; do not trust where this came from")
+        raise InvalidRequest(f"{description} would be outside the folder of the series; do not trust its source")
     return path
 
 
 def _extract(archive: zipfile.ZipFile, entries: Sequence[zipfile.ZipInfo], folder: Path, most_bytes: int) -> None:
-    left = most_bytes
+    remaining = most_bytes
     for entry in entries:
         target = folder / entry.filename
         target.parent.mkdir(parents=True, exist_ok=True)
         with archive.open(entry) as content, target.open("xb") as file:
             while chunk := content.read(CHUNK_BYTES):
-                left -= len(chunk)
-                if left < 0:  # whatever the directory of the archive says
+                remaining -= len(chunk)
+                if remaining < 0:  # the sizes in the archive's directory may be wrong
                     raise InvalidRequest(f"{archive.filename} unpacks to more than {most_bytes:,} bytes")
                 file.write(chunk)
 
 
-def _checked(folder: Path, file: Path) -> Series:
-    """The series in a folder, if we can read it."""
+def _read_series(folder: Path, file: Path) -> Series:
+    """The series in a folder; raises InvalidRequest if it is none."""
     try:
         series = Series(folder)
     except InvalidRequest as error:
@@ -267,23 +271,23 @@ def _checked(folder: Path, file: Path) -> Series:
     return series
 
 
-def _put_in_place(series: Series, runs: Path) -> Series:
+def _move_into(series: Series, runs: Path) -> Series:
     for name in _free_names(series.name, runs):
         series.record.name = name
         series.save()
         with contextlib.suppress(FileExistsError):
-            (runs / name).mkdir()  # ours now, whoever else takes names; a folder that is empty may be renamed onto
+            (runs / name).mkdir()  # reserves the name; `rename` may replace an empty folder
             return Series(series.folder.rename(runs / name))
     raise AssertionError("numbers have no end")
 
 
 def _free_names(name: str, runs: Path) -> Iterator[str]:
-    """The name, then its stem with the numbers after the last one there is."""
+    """The name, then its stem with the numbers after the highest in use."""
     yield name
     numbered = _NUMBERED.fullmatch(name)
     stem = numbered[1] if numbered else name
-    taken = [path.name.removeprefix(f"{stem}-") for path in runs.glob(f"{stem}-*")]
-    number = max((int(text) for text in taken if text.isdecimal()), default=0)
+    suffixes = [path.name.removeprefix(f"{stem}-") for path in runs.glob(f"{stem}-*")]
+    number = max((int(text) for text in suffixes if text.isdecimal()), default=0)
     while True:
         number += 1
         yield f"{stem}-{number:04d}"

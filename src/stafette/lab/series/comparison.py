@@ -1,4 +1,4 @@
-"""Two series read from disk and compared: what changed from A to B, and what was set otherwise."""
+"""A comparison of two series on disk: what changed from A to B, and which settings differ."""
 
 from __future__ import annotations
 
@@ -8,61 +8,63 @@ from typing import Any
 
 from stafette.errors import InvalidRequest
 from stafette.lab.series import run_views
-from stafette.lab.series.differences import Difference, RunFigures, compare, differing_settings
+from stafette.lab.series.differences import Difference, RunMetrics, compare, differing_settings
 from stafette.lab.series.run_views import RunView
 from stafette.lab.series.series_folder import Series
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two."""
+    """One of the two series."""
 
     series: Series
     runs: list[RunView]
-    """Those that are done."""
+    """Its runs that are done."""
 
     @property
     def invalid(self) -> int:
-        """How many of them cannot be trusted."""
+        """Number of runs that are not valid."""
         return sum(not run.valid for run in self.runs)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What there is to say about two series."""
+    """The differences between two series."""
 
     a: Side
     b: Side
     differences: list[Difference]
     settings: list[tuple[str, Any, Any]]
-    """Where they differ: the path and both values."""
+    """Settings that differ: the path and both values."""
 
 
-def compared(a: Series, b: Series) -> Comparison:
+def compare_series(a: Series, b: Series) -> Comparison:
     """Compare two series by their runs that are done."""
-    one, other = Side(a, _done(a)), Side(b, _done(b))
-    differences = compare(_figures(one.runs), _figures(other.runs)) or _of_single_points(one, other)
-    return Comparison(one, other, differences, differing_settings(a.record.settings, b.record.settings))
+    side_a, side_b = Side(a, _runs_done(a)), Side(b, _runs_done(b))
+    differences = compare(_run_metrics(side_a.runs), _run_metrics(side_b.runs)) or _compare_single_points(
+        side_a, side_b
+    )
+    return Comparison(side_a, side_b, differences, differing_settings(a.record.settings, b.record.settings))
 
 
-def _done(series: Series) -> list[RunView]:
-    found = [view for view in run_views.views(series) if view.state == "done"]
-    if not found:
-        raise InvalidRequest(f"no run of {series.name} is done; let it go on with `stafette lab run`")
-    return found
+def _runs_done(series: Series) -> list[RunView]:
+    runs = [view for view in run_views.views(series) if view.state == "done"]
+    if not runs:
+        raise InvalidRequest(f"no run of {series.name} is done; continue it with `stafette lab run`")
+    return runs
 
 
-def _figures(found: Sequence[RunView]) -> list[RunFigures]:
-    return [RunFigures(run.levels, run.metrics) for run in found]
+def _run_metrics(runs: Sequence[RunView]) -> list[RunMetrics]:
+    return [RunMetrics(run.levels, run.metrics) for run in runs]
 
 
-def _of_single_points(a: Side, b: Side) -> list[Difference]:
-    """Two that have nothing in common but that there is only one thing to compare."""
+def _compare_single_points(a: Side, b: Side) -> list[Difference]:
+    """Compare series without a common point, if each has a single point."""
     labels = [sorted({run.label for run in side.runs}) for side in (a, b)]
-    if any(len(found) > 1 for found in labels):
+    if any(len(side_labels) > 1 for side_labels in labels):
         raise InvalidRequest(
             f"{a.series.name} ({'; '.join(labels[0])}) and {b.series.name} ({'; '.join(labels[1])})"
             " have no point in common"
         )
-    bare_a, bare_b = ([RunFigures({}, run.metrics) for run in side.runs] for side in (a, b))
-    return compare(bare_a, bare_b)
+    runs_a, runs_b = ([RunMetrics({}, run.metrics) for run in side.runs] for side in (a, b))
+    return compare(runs_a, runs_b)

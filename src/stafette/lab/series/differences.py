@@ -1,7 +1,7 @@
-"""Two series side by side: the same points of both, what changed from A to B, and whether chance can be ruled out.
+"""The points that two series share: what changed from A to B, and whether that can be chance.
 
-Every line is a comparison of its own. Of twenty that compare like with like at a level of 95 %, one will show a
-difference: look for those that many points share.
+Each difference is a test of its own. Of twenty tests of equal systems at a level of 95 %, one shows a difference on
+average: look for differences that many points share.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Scalar = bool | int | float | str
 METRICS = ("throughput", "mean_ms", "p50_ms", "p99_ms", "error_share")
 NO_DIFFERENCE = "no difference shown"
 ROUNDING = 1e-9
-"""Runs that are all alike have an interval of no width, which rounding alone can move off the mark."""
+"""Equal runs have an interval of no width, and rounding alone can move it away from the true value."""
 
 _WORDS = {"throughput": ("slower", "faster"), "error_share": ("fewer errors", "more errors")}
-_TIME_WORDS = ("faster", "slower")  # what less of it, and more of it, means
-_AS_DIFFERENCE = frozenset({"error_share"})  # usually zero, so that there is no ratio
+_TIME_WORDS = ("faster", "slower")  # for a smaller and for a larger value
+_AS_DIFFERENCE = frozenset({"error_share"})  # usually zero, which has no ratio
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class RunFigures(msgspec.Struct, frozen=True):
-    """What one run came to, and at which levels of the factors."""
+class RunMetrics(msgspec.Struct, frozen=True):
+    """The metrics of one run, and its levels of the factors."""
 
     point: dict[str, Scalar]
     metrics: dict[str, float | None]
@@ -53,38 +53,38 @@ class Difference(msgspec.Struct, frozen=True):
     verdict: str
 
 
-def compare(a: Sequence[RunFigures], b: Sequence[RunFigures], level: float = LEVEL) -> list[Difference]:
-    """Every metric of every point that both have, in the order of A."""
+def compare(a: Sequence[RunMetrics], b: Sequence[RunMetrics], level: float = LEVEL) -> list[Difference]:
+    """The difference of every metric at every point that both have, in the order of A."""
     runs_a, runs_b = _by_point(a), _by_point(b)
     differences = []
-    for key, ours in runs_a.items():
-        theirs = runs_b.get(key, [])
+    for key, point_runs_a in runs_a.items():
+        point_runs_b = runs_b.get(key, [])
         for metric in METRICS:
-            values_a, values_b = _values(ours, metric), _values(theirs, metric)
+            values_a, values_b = _values(point_runs_a, metric), _values(point_runs_b, metric)
             if values_a and values_b:
-                differences.append(_difference(ours[0].point, metric, values_a, values_b, level))
+                differences.append(_difference(point_runs_a[0].point, metric, values_a, values_b, level))
     return differences
 
 
 def differing_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Where two resolved experiments differ: the path, as in an experiment file, and both values; None is not set."""
+    """Settings in which two experiments differ: the path, as in an experiment file, and both values; None: not set."""
     return list(_differing(a, b, ""))
 
 
 def label(point: Mapping[str, Scalar]) -> str:
-    """A point's name for people."""
+    """The name of a point in messages."""
     return ",".join(f"{factor}={level}" for factor, level in point.items()) or "single"
 
 
-def _by_point(runs: Sequence[RunFigures]) -> dict[str, list[RunFigures]]:
-    """The runs of each point; the order in which a file names its factors does not matter."""
-    points: dict[str, list[RunFigures]] = {}
+def _by_point(runs: Sequence[RunMetrics]) -> dict[str, list[RunMetrics]]:
+    """The runs of each point; the order of factors in a file does not matter."""
+    points: dict[str, list[RunMetrics]] = {}
     for run in runs:
         points.setdefault(json.dumps(run.point, sort_keys=True), []).append(run)
     return points
 
 
-def _values(runs: Sequence[RunFigures], metric: str) -> list[float]:
+def _values(runs: Sequence[RunMetrics], metric: str) -> list[float]:
     return [value for run in runs if (value := run.metrics.get(metric)) is not None]
 
 
@@ -111,8 +111,8 @@ def _verdict(metric: str, change: Estimate | None, runs_a: int, runs_b: int, sam
     if change is None:
         return "no ratio: a value is zero"
     if change.low is None or change.high is None:
-        alone = "one run each" if runs_a == runs_b == 1 else f"one run of {'A' if runs_a == 1 else 'B'}"
-        return f"{alone}: no interval"
+        reason = "one run each" if runs_a == runs_b == 1 else f"one run of {'A' if runs_a == 1 else 'B'}"
+        return f"{reason}: no interval"
     if change.low - ROUNDING <= same <= change.high + ROUNDING:
         return NO_DIFFERENCE
     less, more = _WORDS.get(metric, _TIME_WORDS)
@@ -125,13 +125,13 @@ def _differing(a: Any, b: Any, path: str) -> list[tuple[str, Any, Any]]:
         return [] if a == b else [(path, a, b)]
     keys = dict.fromkeys(key for table in tables for key in table)
     return [
-        found
+        difference
         for key in keys
-        for found in _differing(
-            (a or {}).get(key), (b or {}).get(key), f"{path}.{_quoted(key)}" if path else _quoted(key)
+        for difference in _differing(
+            (a or {}).get(key), (b or {}).get(key), f"{path}.{_quote(key)}" if path else _quote(key)
         )
     ]
 
 
-def _quoted(key: str) -> str:
+def _quote(key: str) -> str:
     return key if _BARE_KEY.fullmatch(key) else json.dumps(key)

@@ -1,4 +1,4 @@
-"""The runs of a series as they are shown, on a terminal and on pages: one by one, and each point over its runs."""
+"""The runs of a series as the terminal and the pages show them: one by one, and each point over its runs."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from stafette.runs.records import RunRecord, State, ThresholdResult
 from stafette.runs.summary import METRICS
 from stafette.statistics.intervals import interval
 
-SHOWN = {"throughput": "throughput", "mean_ms": "mean ms", "p99_ms": "p99 ms"}
-"""The metrics of each point, and their headings."""
+POINT_METRICS = {"throughput": "throughput", "mean_ms": "mean ms", "p99_ms": "p99 ms"}
+"""The metrics that are shown for each point, with their headings."""
 
 
 class RunView(msgspec.Struct, frozen=True):
     """One run, for people and for programs."""
 
     run: int
-    """Its place in the order, from 1."""
+    """Its position in the series, from 1."""
     label: str
     levels: dict[str, Any]
     repetition: int
     state: State
     why: str | None
     valid: bool | None
-    """None when it has not come so far that anybody could say."""
+    """None before the run has a verdict."""
     sentences: list[str]
     thresholds: list[ThresholdResult]
     metrics: dict[str, float | None]
@@ -38,34 +38,34 @@ class RunView(msgspec.Struct, frozen=True):
 
     @property
     def problem(self) -> str | None:
-        """Why it does not count, if it was made and does not."""
+        """Why the run does not count; None if it counts or is not done yet."""
         if self.state in ("failed", "interrupted"):
             return self.why
         return self.sentences[0] if self.valid is False else None
 
     @property
     def missed(self) -> list[ThresholdResult]:
-        """The thresholds that it did not reach."""
+        """The thresholds that the run did not reach."""
         return [result for result in self.thresholds if not result.ok]
 
 
 def views(series: Series) -> list[RunView]:
-    """All runs of a series, in their order, also those that are still to be made."""
-    return [view(series, place) for place in range(1, len(series.record.runs) + 1)]
+    """All runs of a series in order, including those that wait."""
+    return [view(series, position) for position in range(1, len(series.record.runs) + 1)]
 
 
-def view(series: Series, place: int) -> RunView:
-    """The run at a place in the order, counted from 1."""
-    planned, record = series.record.runs[place - 1], record_of(series, place)
+def view(series: Series, position: int) -> RunView:
+    """The run at a position in the series, from 1."""
+    planned, record = series.record.runs[position - 1], record_of(series, position)
     summary, verdict = (record.summary, record.verdict) if record else (None, None)
-    left_alone = planned.state == "running" and not archive.being_run(series)
+    runner_gone = planned.state == "running" and not archive.is_running(series)
     return RunView(
-        run=place,
+        run=position,
         label=planned.label,
         levels=planned.levels,
         repetition=planned.repetition,
-        state="interrupted" if left_alone else planned.state,
-        why="the runner ended before the run did" if left_alone else record.why if record else None,
+        state="interrupted" if runner_gone else planned.state,
+        why="the runner ended before the run did" if runner_gone else record.why if record else None,
         valid=verdict.valid if verdict else None,
         sentences=verdict.sentences if verdict else [],
         thresholds=record.thresholds if record else [],
@@ -74,20 +74,20 @@ def view(series: Series, place: int) -> RunView:
     )
 
 
-def record_of(series: Series, place: int) -> RunRecord | None:
-    """What is known of the run at a place in the order, counted from 1; of its newest attempt."""
-    folder = series.record.runs[place - 1].folder
+def record_of(series: Series, position: int) -> RunRecord | None:
+    """The record of the newest attempt of the run at a position in the series, from 1."""
+    folder = series.record.runs[position - 1].folder
     return records.read(series.folder / RUNS / folder / RUN_FILE, RunRecord) if folder else None
 
 
 def points(views: Sequence[RunView]) -> list[dict[str, Any]]:
-    """Each point over its repetitions: means of the metrics, with half the width of their intervals; by level."""
+    """Each point over its repetitions: means of the metrics, with half the width of their intervals, by level."""
     levels = {view.label: view.levels for view in views}
     return [_point(views, label) for label in sorted(levels, key=lambda label: _order(levels[label]))]
 
 
 def _order(levels: Mapping[str, Any]) -> list[tuple[bool, float, str]]:
-    """Numbers as numbers, before words; runs are made in a random order, which nobody wants to read."""
+    """A sort key: numbers by value, before texts. Runs themselves are in random order."""
     numbers = [isinstance(level, int | float) and not isinstance(level, bool) for level in levels.values()]
     return [
         (not number, level if number else 0.0, str(level))
@@ -97,14 +97,14 @@ def _order(levels: Mapping[str, Any]) -> list[tuple[bool, float, str]]:
 
 def _point(views: Sequence[RunView], label: str) -> dict[str, Any]:
     done = [view for view in views if view.label == label and view.state == "done"]
-    found: dict[str, Any] = {
+    point: dict[str, Any] = {
         "point": label,
         "levels": next(view.levels for view in views if view.label == label),
         "runs": len(done),
         "valid": sum(view.valid is True for view in done),
     }
-    for metric in SHOWN:
+    for metric in POINT_METRICS:
         values = [value for view in done if (value := view.metrics[metric]) is not None]
         mean, half_width = interval(values) if values else (None, None)
-        found[metric] = {"mean": mean, "half_width": half_width}
-    return found
+        point[metric] = {"mean": mean, "half_width": half_width}
+    return point

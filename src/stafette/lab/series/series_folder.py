@@ -1,6 +1,6 @@
-"""Series on disk: one execution of an experiment, made so that it can be broken off anywhere and continued.
+"""Series on disk: one execution of an experiment, which can be interrupted at any time and continued.
 
-What lies where is in `runs.layout`.
+`runs.layout` has the names of files and folders.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stafette.statistics.intervals import precise_enough
 LOCK_SECONDS = 15.0
 POLL_SECONDS = 0.1
 _PASSWORD = re.compile(r"(postgres(?:ql)?://[^\s:/@\"']*:)[^\s@\"']*@")
-STARS = "***"
+MASK = "***"
 _NUMBERED = re.compile(r"(.+)-(\d{4,})")
 
 
@@ -38,25 +38,25 @@ class Series:
     def __init__(self, folder: Path, experiment: Experiment | None = None) -> None:
         self.folder = folder
         self.experiment = experiment
-        """What to run; a series that is only looked at has none. Its record does not know passwords."""
+        """The experiment to run, with passwords, which the record does not have; None for reading only."""
         self.record = records.read(folder / SERIES_FILE, SeriesRecord)
 
     @property
     def name(self) -> str:
-        """The folder's name, which is the series' too, wherever it lies."""
+        """The folder's name, which is the name of the series."""
         return self.folder.name
 
     def save(self) -> None:
-        """Write down what has become of the runs."""
+        """Write the record."""
         records.write(self.folder / SERIES_FILE, self.record)
 
     @contextlib.asynccontextmanager
-    async def locked(self) -> AsyncIterator[int]:
-        """Be the only runner of this series; yields the lock, for whoever must not outlive it.
+    async def lock(self) -> AsyncIterator[int]:
+        """Be the only runner of this series; yields the lock, which child processes inherit.
 
-        What a killed runner started takes a moment to end, and holds the lock until then.
+        The children of a killed runner take a moment to end, and hold the lock until then.
         """
-        patience = time.monotonic() + LOCK_SECONDS
+        deadline = time.monotonic() + LOCK_SECONDS
         lock = os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             while True:
@@ -64,7 +64,7 @@ class Series:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError as error:
-                    if time.monotonic() > patience:
+                    if time.monotonic() > deadline:
                         raise InvalidRequest(
                             f"series {self.name} is being run by another process; wait for it, or start a new one"
                             " with --new"
@@ -76,14 +76,14 @@ class Series:
 
     @property
     def runs(self) -> list[RunRecord]:
-        """The records of all runs that were begun, in the order of the plan."""
-        planned = [run.folder for run in self.record.runs if run.folder]
-        return [records.read(self.folder / RUNS / folder / RUN_FILE, RunRecord) for folder in planned]
+        """The records of all runs that have started, in the order of the series."""
+        folders = [run.folder for run in self.record.runs if run.folder]
+        return [records.read(self.folder / RUNS / folder / RUN_FILE, RunRecord) for folder in folders]
 
-    def folder_for(self, place: int) -> Path:
-        """A new folder for the run at a place in the order; those of earlier attempts stay."""
-        run = self.record.runs[place]
-        stem = f"{place + 1:03d}-{run.label}-r{run.repetition}"
+    def folder_for(self, position: int) -> Path:
+        """Create a folder for the run at a position; those of earlier attempts stay."""
+        run = self.record.runs[position]
+        stem = f"{position + 1:03d}-{run.label}-r{run.repetition}"
         attempt = 1
         while (folder := self.folder / RUNS / (stem if attempt == 1 else f"{stem}-again{attempt}")).exists():
             attempt += 1
@@ -91,16 +91,16 @@ class Series:
         return folder
 
     def next_position(self, experiment: Experiment) -> int | None:
-        """The next run to make, in the order; when all are made, more are planned where they are needed."""
+        """The position of the next run; when all are done, more repetitions are planned where they are needed."""
         for _ in range(2):
-            for place, run in enumerate(self.record.runs):
+            for position, run in enumerate(self.record.runs):
                 if run.state == "waiting":
-                    return place
+                    return position
             self._extend(experiment)
         return None
 
     def reopen(self) -> None:
-        """Get ready to go on: what was broken off or failed is to be made again, and says so in its record."""
+        """Prepare to continue: runs that failed or were interrupted wait again."""
         for run in self.record.runs:
             if run.state == "done":
                 continue
@@ -114,58 +114,60 @@ class Series:
         self.save()
 
     def _extend(self, experiment: Experiment) -> None:
-        """Plan another repetition of each point that is not known well enough yet."""
-        wanted = experiment.run.repetitions
-        if isinstance(wanted, int):
+        """Plan another repetition of each point whose mean is not precise enough yet."""
+        repetitions = experiment.run.repetitions
+        if isinstance(repetitions, int):
             return
         values: dict[str, list[float]] = {}
         for record in self.runs:
             if record.state == "done" and record.summary is not None:
-                value = record.summary.metric(wanted.metric)
+                value = record.summary.metric(repetitions.metric)
                 values.setdefault(record.label, []).append(0.0 if value is None else value)
-        more = [
+        imprecise = [
             point
             for point in design.points(experiment)
-            if sum(run.label == point.label for run in self.record.runs) < wanted.most
-            and not precise_enough(values.get(point.label, []), wanted.within, wanted.level, wanted.least)
+            if sum(run.label == point.label for run in self.record.runs) < repetitions.most
+            and not precise_enough(
+                values.get(point.label, []), repetitions.within, repetitions.level, repetitions.least
+            )
         ]
-        made = max(run.repetition for run in self.record.runs)
-        for point, _ in design.order(more, 1, self.record.seed + made, experiment.design.order):
+        last = max(run.repetition for run in self.record.runs)
+        for point, _ in design.order(imprecise, 1, self.record.seed + last, experiment.design.order):
             repetition = 1 + sum(run.label == point.label for run in self.record.runs)
             self.record.runs.append(Planned(point.label, point.levels, repetition))
         self.save()
 
 
 def begin(runs: Path, experiment: Experiment, *, file: Path, profile: str | None, new: bool) -> Series:
-    """The series to work on: the newest unfinished one of the same experiment, or a new one."""
-    mark = _mark(experiment, file.parent)
+    """The series to run: the newest unfinished one of the same experiment, or a new one."""
+    series_fingerprint = _fingerprint_with_behaviours(experiment, file.parent)
     if not new:
-        for series in reversed(every(runs)):
-            if series.record.fingerprint == mark:
+        for series in reversed(all_series(runs)):
+            if series.record.fingerprint == series_fingerprint:
                 if series.record.state != "done":
                     return Series(series.folder, experiment)
                 break
-    return _create(runs, experiment, mark, file=file, profile=profile)
+    return _create(runs, experiment, series_fingerprint, file=file, profile=profile)
 
 
-def _create(runs: Path, experiment: Experiment, mark: str, *, file: Path, profile: str | None) -> Series:
-    wanted = experiment.run.repetitions
+def _create(runs: Path, experiment: Experiment, series_fingerprint: str, *, file: Path, profile: str | None) -> Series:
+    repetitions = experiment.run.repetitions
     order = design.order(
         design.points(experiment),
-        wanted if isinstance(wanted, int) else wanted.least,
+        repetitions if isinstance(repetitions, int) else repetitions.least,
         experiment.seed,
         experiment.design.order,
     )
     folder = _new_folder(runs, experiment.name)
     (folder / EXPERIMENT_FILE).write_text(without_password(file.read_text()))
-    for own in own_behaviours(experiment):
-        (folder / own).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file.parent / own, folder / own)
+    for name in own_behaviours(experiment):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file.parent / name, folder / name)
     record = SeriesRecord(
         name=folder.name,
         experiment=experiment.name,
         profile=profile,
-        fingerprint=mark,
+        fingerprint=series_fingerprint,
         settings=settings(experiment),
         seed=experiment.seed,
         runs=[Planned(point.label, point.levels, repetition) for point, repetition in order],
@@ -177,34 +179,36 @@ def _create(runs: Path, experiment: Experiment, mark: str, *, file: Path, profil
 
 
 def settings(experiment: Experiment) -> dict[str, Any]:
-    """All that an experiment says, but for a password."""
-    found = experiment.model_dump(mode="json")
-    found["system"]["database"] = without_password(found["system"]["database"])
-    return found
+    """The tables of an experiment, without the password."""
+    tables = experiment.model_dump(mode="json")
+    tables["system"]["database"] = without_password(tables["system"]["database"])
+    return tables
 
 
 def without_password(text: str) -> str:
-    """The same, with stars for the passwords of databases."""
-    return _PASSWORD.sub(rf"\1{STARS}@", text)
+    """The text with the passwords of databases masked."""
+    return _PASSWORD.sub(rf"\1{MASK}@", text)
 
 
-def _mark(experiment: Experiment, folder: Path) -> str:
-    """Tells whether two experiments are the same, their own behaviours included."""
-    files = [hashlib.sha256((folder / own).read_bytes()).hexdigest()[:12] for own in own_behaviours(experiment)]
-    return "-".join([fingerprint(experiment), *files])
+def _fingerprint_with_behaviours(experiment: Experiment, folder: Path) -> str:
+    """The fingerprint of an experiment and of its own behaviours."""
+    hashes = [hashlib.sha256((folder / name).read_bytes()).hexdigest()[:12] for name in own_behaviours(experiment)]
+    return "-".join([fingerprint(experiment), *hashes])
 
 
 def own_behaviours(experiment: Experiment) -> list[str]:
-    """The files of behaviours that the experiment, or a level of its design, brings along, relative to its own."""
-    named = {group.behaviour for group in experiment.clients.values()}
+    """The files of the experiment's own behaviours, also those of levels, relative to the experiment's file."""
+    behaviours = {group.behaviour for group in experiment.clients.values()}
     for factor in experiment.design.factors.values():
-        for place in range(len(factor.levels)):
-            named |= {str(value) for path, value in factor.settings(place).items() if path.endswith(".behaviour")}
-    return sorted({name.rpartition(":")[0] for name in named if ":" in name})
+        for position in range(len(factor.levels)):
+            behaviours |= {
+                str(value) for path, value in factor.settings(position).items() if path.endswith(".behaviour")
+            }
+    return sorted({name.rpartition(":")[0] for name in behaviours if ":" in name})
 
 
 def _new_folder(runs: Path, name: str) -> Path:
-    """The next number for the name; another process may be as quick."""
+    """Create a folder with the next number for the name; other processes may do the same."""
     try:
         runs.mkdir(parents=True, exist_ok=True)
         numbers = [
@@ -218,29 +222,29 @@ def _new_folder(runs: Path, name: str) -> Path:
                 return folder
     except OSError as error:
         raise InvalidRequest(
-            f"cannot keep runs in {runs}: {error.strerror}; name another folder with --runs"
+            f"cannot store runs in {runs}: {error.strerror}; name another folder with --runs"
         ) from error
 
 
-def every(runs: Path) -> list[Series]:
-    """All series, the oldest first; folders that are none, or of another version, are left out."""
-    found = []
+def all_series(runs: Path) -> list[Series]:
+    """All series, the oldest first, without those that this version cannot read."""
+    readable = []
     for path in runs.glob(f"*/{SERIES_FILE}"):
         with contextlib.suppress(StafetteError):
-            found.append(Series(path.parent))
-    return sorted(found, key=lambda series: (series.record.started_at, series.name))
+            readable.append(Series(path.parent))
+    return sorted(readable, key=lambda series: (series.record.started_at, series.name))
 
 
 def find(runs: Path, name: str) -> Series:
     """A series by its name, by an experiment's name (the newest), or by its folder."""
     if (path := Path(name) / SERIES_FILE).is_file():
         return Series(path.parent)
-    known = every(runs)
-    for series in reversed(known):
+    series_list = all_series(runs)
+    for series in reversed(series_list):
         if name in (series.name, series.record.experiment):
             return series
-    last = f"the newest is {known[-1].name}" if known else "there are none yet; make one with `stafette lab run`"
-    raise SeriesNotFound(f"there is no series {name} in {runs}; {last}")
+    newest = f"the newest is {series_list[-1].name}" if series_list else "there are none yet; see `stafette lab run`"
+    raise SeriesNotFound(f"there is no series {name} in {runs}; {newest}")
 
 
 class SeriesNotFound(InvalidRequest):

@@ -93,7 +93,7 @@ class Row:
 
 def listed(folder: Path) -> list[Row]:
     """All series, the newest first."""
-    return [_row(one) for one in reversed(series_folder.every(folder))]
+    return [_row(one) for one in reversed(series_folder.all_series(folder))]
 
 
 def _row(one: Series) -> Row:

@@ -40,7 +40,7 @@ async def index(request: Request, site: TheSite, _who: Viewer) -> Response:
 
     found = await asyncio.to_thread(look)
     queue = {"waiting": site.job_queue.waiting(), "ended": site.job_queue.ended()[:5], "works": site.job_queue.works}
-    return page(request, "lab/index.html", {**found, **queue, "live": site.job_queue.live})
+    return page(request, "lab/index.html", {**found, **queue, "live": site.job_queue.progress})
 
 
 @router.get("/compare")
@@ -57,7 +57,7 @@ async def compare(
     found = None
     if a and b:
         sides = [series_results.find(site.job_queue.runs, name) for name in (a, b)]
-        found = await asyncio.to_thread(comparison.compared, *sides)
+        found = await asyncio.to_thread(comparison.compare_series, *sides)
     values = {
         "a": a, "b": b, "names": names, "found": found, "level": LEVEL,
         "rows": [_row(difference) for difference in found.differences] if found else [],

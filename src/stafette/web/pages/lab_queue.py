@@ -13,7 +13,7 @@ from fastapi.responses import Response, StreamingResponse
 from stafette.errors import InvalidRequest
 from stafette.lab.experiment.experiment_library import Experiments, Kind
 from stafette.lab.experiment.file_tables import Experiment
-from stafette.lab.jobs.job_progress import Live
+from stafette.lab.jobs.job_progress import JobProgress
 from stafette.lab.jobs.job_records import Job
 from stafette.lab.series.series_folder import own_behaviours
 from stafette.runs.layout import SERIES_FILE
@@ -97,7 +97,7 @@ async def stop(site: TheSite, who: Administrator, id: str) -> Response:  # noqa:
 async def watch(request: Request, site: TheSite, _who: Viewer, id: str) -> Response:  # noqa: A002
     """How far a job is."""
     job = site.job_queue.find(id)
-    live = site.job_queue.live(id)
+    live = site.job_queue.progress(id)
     waiting = [other.id for other in site.job_queue.waiting()]
     values = {
         "job": job,
@@ -125,7 +125,7 @@ async def _events(site: Site, job: Job) -> AsyncIterator[str]:
     points = lines = 0
     first = True
     while not job.over:
-        live = site.job_queue.live(job.id)
+        live = site.job_queue.progress(job.id)
         if live is None:  # it waits
             yield _event("state", _state(job, None) | {"points": [], "lines": []}) if first else ": waiting\n\n"
             first = False
@@ -134,7 +134,7 @@ async def _events(site: Site, job: Job) -> AsyncIterator[str]:
             continue
         changed = live.changed
         yield _event("state" if points == lines == 0 else "more", _state(job, live, points, lines))
-        points, lines = live.drawn, live.said
+        points, lines = live.point_count, live.line_count
         if live.over:
             break
         while not changed.is_set():
@@ -147,7 +147,7 @@ async def _events(site: Site, job: Job) -> AsyncIterator[str]:
         yield _event("end", {"state": job.state, "sentence": job.sentence, "series": job.series})
 
 
-def _state(job: Job, live: Live | None, points: int = 0, lines: int = 0) -> dict[str, Any]:
+def _state(job: Job, live: JobProgress | None, points: int = 0, lines: int = 0) -> dict[str, Any]:
     """What the page shows of a job."""
     known: dict[str, Any] = {"series": job.series, "phase": job.state, "progress": None}
     return {"job": job.state, **(live.state(points, lines) if live else known)}

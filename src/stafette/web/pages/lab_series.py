@@ -12,7 +12,7 @@ from fastapi.responses import FileResponse, Response, StreamingResponse
 
 from stafette.errors import InvalidRequest
 from stafette.lab.series import archive, run_views
-from stafette.lab.series.run_views import SHOWN
+from stafette.lab.series.run_views import POINT_METRICS
 from stafette.lab.series.series_folder import Series
 from stafette.pipeline import default_analysis
 from stafette.runs.layout import ANALYSIS, EXPERIMENT_FILE, REPORT_FILE
@@ -55,8 +55,8 @@ async def show(
 
     found = await asyncio.to_thread(look)
     values = {
-        "one": series, "record": series.record, "settings": series.record.settings, "metrics": SHOWN, "run": run,
-        "queued": site.job_queue.uses(name),
+        "one": series, "record": series.record, "settings": series.record.settings,
+        "metrics": POINT_METRICS, "run": run, "queued": site.job_queue.uses(name),
         "started": _moment(series.record.started_at), "ended": _moment(series.record.ended_at),
     }  # fmt: skip
     return page(request, "lab/series.html", {**found, **values})
@@ -89,7 +89,7 @@ async def whole_report(site: TheSite, _who: Viewer, name: str) -> Response:
 async def download(site: TheSite, _who: Viewer, name: str) -> Response:
     """All of it in one file."""
     series = _find(site, name)
-    pieces = archive.streamed(series)
+    pieces = archive.stream(series)
     first = await asyncio.to_thread(next, pieces, b"")  # what stands against it is said before the answer begins
 
     def all_pieces() -> Iterator[bytes]:
