@@ -44,7 +44,7 @@ class DirectConnections:
 
     async def client(self, name: str) -> DirectClient:
         """A client with this name, registered if it is new."""
-        return DirectClient(self, await self.store.register(name))
+        return DirectClient(self, await self.store.clients.register(name))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -131,7 +131,7 @@ class DirectClient:
 
     async def queues(self) -> list[Queue]:
         """All queues, by name."""
-        return await self._call("list_queues", self._store.queues, _no_messages, empty=False)
+        return await self._call("list_queues", self._store.queues.all, _no_messages, empty=False)
 
     async def waiting_queues(self, limit: int | None = None) -> list[Queue]:
         """The queues that hold messages addressed to this client; `messages` says how many."""

@@ -386,7 +386,7 @@ async def test_the_load_for_the_database_makes_the_requests_of_the_mix_without_a
     ):
         client: Any = await direct.client(client_context.name)
         for queue in QUEUES:
-            await store.create_queue((await store.register(client_context.name)).id, queue)
+            await store.queues.create((await store.clients.register(client_context.name)).id, queue)
         await at_once(
             DatabaseOnly(client, client_context, check(DatabaseOnly, {"targets": 2, "receiver": "load"})), 100
         )

@@ -30,7 +30,6 @@ from stafette.pipeline import default_analysis
 from stafette.runs.layout import EXPERIMENT_FILE
 
 INTERRUPTED = 130
-DATABASE_IDENTITY = "SELECT system_identifier || '/' || current_database() FROM pg_control_system()"
 
 
 class Order(msgspec.Struct):
@@ -143,19 +142,10 @@ async def _check_databases(experiment: Experiment | None, protected_database: st
     assert experiment is not None
     databases = {point.experiment.system.database for point in design.points(experiment)}
     for url in sorted(url for url in databases if "://" in url):
-        if await _identity(url) == await _identity(protected_database):
+        if await laboratory.identity(url) == await laboratory.identity(protected_database):
             raise InvalidRequest(
                 "`system.database` is the database of this console, which a run would empty; use another one"
             )
-
-
-async def _identity(url: str) -> str:
-    connection = await connect(url)
-    try:
-        with translated_errors(url):
-            return str(await connection.fetchval(DATABASE_IDENTITY))
-    finally:
-        await connection.close()
 
 
 def _outcome(series: Series) -> str:

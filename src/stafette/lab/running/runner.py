@@ -186,7 +186,7 @@ class _Run:
                 self._record.database = await laboratory.settle(url)
                 async with self._brokers(url) as (brokers, brokers_url), self._workers(url, brokers_url) as workers:
                     await self._measure(store, brokers, workers)
-                overview = await store.overview()
+                overview = await store.monitoring.overview()
                 remaining = overview.ready + overview.leased + overview.delayed + overview.dead
                 self._record.messages = Messages(preloaded, remaining)
         finally:

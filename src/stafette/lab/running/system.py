@@ -77,10 +77,10 @@ class Database:
 async def preload(store: Store, experiment: Experiment) -> int:
     """Create the queues and send the messages that are there before the load; returns the number of messages."""
     table = experiment.preload
-    client_id = (await store.register(PRELOADER)).id
+    client_id = (await store.clients.register(PRELOADER)).id
     names = table.names
     for name in names:
-        await store.create_queue(client_id, name)
+        await store.queues.create(client_id, name)
     rng = random.Random(f"{experiment.seed}:{PRELOADER}")  # noqa: S311
     for first in range(0, table.messages, PRELOAD_BATCH):
         numbers = range(first, min(first + PRELOAD_BATCH, table.messages))
