@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from stafette import settings
-from stafette.cli.session import current_session
+from stafette.cli.current_session import current_session
 from stafette.errors import AlreadyOnline, StafetteError, Unavailable
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from stafette.cli.session import Kind, current_session
+from stafette.cli.current_session import Kind, current_session
 from stafette.errors import StafetteError
 
 PROGRAM = "stafette"

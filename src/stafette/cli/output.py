@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from stafette.cli.session import current_session
+from stafette.cli.current_session import current_session
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stafette.cli.bodies import NoNewline, show_message, to_the_end
 from stafette.cli.broker_link import Data, Name, Secret, Url, connect
 from stafette.cli.completion import QueueName, client_names
 from stafette.cli.exits import NoMessage
+from stafette.cli.message_io import NoNewline, show_message, to_the_end
 from stafette.cli.output import Json
 from stafette.cli.progress import Progress
 from stafette.model import Message, Order

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stafette.cli.bodies import Body, NoNewline, Priority, Receiver, as_object, read_body, show_message
 from stafette.cli.broker_link import Data, Name, Secret, Url, connect
 from stafette.cli.completion import QueueName
 from stafette.cli.exits import NoMessage
+from stafette.cli.message_io import Body, NoNewline, Priority, Receiver, as_object, read_body, show_message
 from stafette.cli.output import Json, say, show_json
 from stafette.cli.progress import Progress
 from stafette.cli.receive import FOLLOW_SECONDS, Count, Follow, Wait, how_many

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stafette.cli.bodies import Body, Priority, Receiver, read_body, read_headers, read_lines
 from stafette.cli.broker_link import Data, Name, Secret, Url, connect
 from stafette.cli.completion import QueueName, queue_names
+from stafette.cli.message_io import Body, Priority, Receiver, read_body, read_headers, read_lines
 from stafette.cli.output import Json, show_json
 from stafette.cli.progress import Progress
 from stafette.model import DEFAULT_PRIORITY

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stafette.cli.output import harmless
-from stafette.cli.shell.history import history_file, is_kept, open_history
+from stafette.cli.shell.command_history import history_file, is_kept, open_history
 from stafette.cli.shell.show import body, head
 from stafette.model import Message
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from stafette.cli.session import Kind
-from stafette.cli.shell.completion import complete
-from stafette.cli.shell.session import ShellSession
+from stafette.cli.current_session import Kind
+from stafette.cli.shell.line_completion import complete
 from stafette.cli.shell.shared import root
+from stafette.cli.shell.shell_session import ShellSession
 from stafette.cli.shell.state import Held, State, prompt, toolbar
 from stafette.client import aio
 from stafette.client import lease as aio_lease

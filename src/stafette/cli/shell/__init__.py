@@ -1,5 +1,6 @@
 """`stafette shell`: the commands of `stafette` on one open connection, and a few of its own.
 
-What a line means is what the commands define (`grammar`, `commands`); `session` runs it on the connection that `state`
-describes. None of these know a terminal: `screen` and `script` are two ways to feed them with lines.
+`grammar` parses a line with the definitions of the commands; `commands` has those that only the shell has.
+`shell_session` runs a line on the connection that `state` describes. None of these know a terminal: `screen` (a
+terminal) and `script` (a pipe) feed them with lines.
 """

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from stafette.cli.bodies import read_body, show_message
 from stafette.cli.completion import QueueName, queue_names
 from stafette.cli.exits import NoMessage
+from stafette.cli.message_io import read_body, show_message
 from stafette.cli.output import harmless
 from stafette.cli.receive import Context, Sender, Wait
 from stafette.cli.shell import show
-from stafette.cli.shell.session import current
+from stafette.cli.shell.shell_session import current
 from stafette.cli.shell.state import Held, broker_name, unmet
 from stafette.errors import LeaseLost
 from stafette.model import Mode, Order

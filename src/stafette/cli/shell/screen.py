@@ -16,11 +16,11 @@ from prompt_toolkit.output import create_output
 from stafette.cli.broker_link import explained
 from stafette.cli.exits import NoMessage
 from stafette.cli.shell import show
-from stafette.cli.shell.completion import complete
-from stafette.cli.shell.history import history_file, open_history
+from stafette.cli.shell.command_history import history_file, open_history
+from stafette.cli.shell.line_completion import complete
 from stafette.cli.shell.script import LONE_DOT
-from stafette.cli.shell.session import ShellSession, describe
 from stafette.cli.shell.shared import root
+from stafette.cli.shell.shell_session import ShellSession, describe
 from stafette.cli.shell.state import State, prompt, toolbar
 from stafette.errors import StafetteError
 

@@ -8,8 +8,8 @@ from typing import TextIO
 from stafette.cli.exits import INTERRUPTED
 from stafette.cli.shell import show
 from stafette.cli.shell.grammar import Usage
-from stafette.cli.shell.session import ShellSession, describe, exit_code
 from stafette.cli.shell.shared import root
+from stafette.cli.shell.shell_session import ShellSession, describe, exit_code
 from stafette.cli.shell.state import State
 
 LONE_DOT = "."

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from stafette.cli.app import COMMANDS
 from stafette.cli.lazy import load
 from stafette.cli.shell.commands import app
-from stafette.cli.shell.session import current
+from stafette.cli.shell.shell_session import current
 from stafette.cli.shell.state import unmet
 
 Callback = Callable[..., Any]

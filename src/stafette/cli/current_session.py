@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from stafette.cli.shell.session import ShellSession
+    from stafette.cli.shell.shell_session import ShellSession
 
 Kind = Literal["queue", "client"]
 """What has a name that can be completed."""

@@ -12,8 +12,8 @@ import typer
 from stafette import settings
 from stafette.cli import exits
 from stafette.cli.broker_link import DEFAULT_URL, address, default_names
+from stafette.cli.current_session import Kind, current_session, within
 from stafette.cli.output import harmless
-from stafette.cli.session import Kind, current_session, within
 from stafette.cli.shell import show
 from stafette.cli.shell.grammar import ALIASES, Line, Usage, read, split
 from stafette.cli.shell.state import State, broker_name, needs_connection, unmet

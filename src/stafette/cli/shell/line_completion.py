@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import typer
 from typer._completion_classes import BashComplete
 
-from stafette.cli.session import within
+from stafette.cli.current_session import within
 from stafette.cli.shell.grammar import ASSIGNMENT, SYNONYMS, Line, options_of
-from stafette.cli.shell.session import ShellSession
+from stafette.cli.shell.shell_session import ShellSession
 from stafette.cli.shell.state import unmet
 
 

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from stafette.cli.completion import client_names
+from stafette.cli.current_session import current_session
 from stafette.cli.output import harmless, show_json
-from stafette.cli.session import current_session
 from stafette.errors import MessageTooLarge
 from stafette.model import Message, text_or_base64
 
