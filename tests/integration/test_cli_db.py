@@ -139,7 +139,7 @@ def test_settings_come_from_flag_then_environment_then_file(tmp_path: Path) -> N
     flag = ("--database", "postgresql://flag/x")
     assert stafette("db", "url", *flag, cwd=tmp_path, STAFETTE_DATABASE="postgresql://env/x").stdout == f"{flag[1]}\n"
     assert_one_sentence(
-        stafette("db", "start", cwd=tmp_path), 1, "which Stafette does not run; unset STAFETTE_DATABASE"
+        stafette("db", "start", cwd=tmp_path), 1, "which Stafette does not manage; unset STAFETTE_DATABASE"
     )
 
 

@@ -47,7 +47,7 @@ def test_a_sound_machine(cli: CommandLine) -> None:
 def test_nothing_runs_yet(tmp_path: Path) -> None:
     code, found = diagnosis("--data", str(tmp_path / "new"))
     assert code == 0
-    assert (found["PostgreSQL"]["state"], found["PostgreSQL"]["found"]) == ("warn", "does not run")
+    assert (found["PostgreSQL"]["state"], found["PostgreSQL"]["found"]) == ("warn", "not running")
     assert "stafette up" in found["PostgreSQL"]["remedy"]
     assert found["data folder"]["state"] == "ok"
     assert not (tmp_path / "new").exists()

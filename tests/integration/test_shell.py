@@ -41,7 +41,7 @@ async def test_a_whole_session(shell: Shell, broker: str) -> None:
     assert me.line == f"alice@{place}>"
     await me.shows(f"alice at {broker}")  # in the toolbar
 
-    assert await me.run("create jobs") == ["queue jobs is there"]
+    assert await me.run("create jobs") == ["queue jobs exists"]
     [number] = await me.run("send jobs hello world priority=7")
     assert await me.run("send jobs -- a=b") == [str(int(number) + 1)]
     names, mine, jobs = await me.run("queues")
@@ -54,13 +54,13 @@ async def test_a_whole_session(shell: Shell, broker: str) -> None:
     assert await me.run("receive jobs") == [head, "hello world"]
     assert (await me.run("receive jobs order=arrival"))[1] == "a=b"
     assert await me.run("receive jobs") == ["no message in jobs"]
-    assert await me.run("delete jobs") == ["queue jobs is gone"]
+    assert await me.run("delete jobs") == ["queue jobs is deleted"]
     assert await me.run("receive jobs") == ["error: there is no queue jobs; create it first"]
     assert (await me.run("clients"))[1].split()[:2] == ["alice", "full"]
     assert (await me.run("ping"))[0].endswith(" ms")
     assert await me.run("receive jobs priority=3") == [
         "error: receive has no option priority; it has wait, count, all, follow, sender, context, order, no-newline,"
-        " json; words after -- are not read as options"
+        " json; words after -- are not options"
     ]
 
     assert await me.run("disconnect") == ["disconnected"]
@@ -83,13 +83,13 @@ async def test_leases(shell: Shell, connect: Connect) -> None:
     me = await shell("alice")
 
     assert not any(row.startswith("ack ") for row in await me.run("help"))
-    assert await me.run("ack") == ["error: ack is not possible now: no lease is held; `lease` takes one"]
+    assert await me.run("ack") == ["error: ack is not possible now: there is no held message; `lease` one first"]
     assert (await me.run("lease jobs seconds=600"))[1] == "work"
     assert me.line.endswith("*>")
     await me.shows(f"lease on message {number} of jobs: ")
     assert any(row.startswith("ack ") for row in await me.run("help"))
     assert await me.run("lease jobs") == [
-        "error: lease is not possible now: a lease is held; end it with `ack` or `nack` first"
+        "error: lease is not possible now: there is a held message; `ack` or `nack` it first"
     ]
     assert await me.run("extend 1000") == [f"message {number} is held for 1000 seconds from now"]
     await me.until(lambda: re.search(r"jobs: (9\d\d|1000) s left", me.text) is not None)
@@ -99,7 +99,7 @@ async def test_leases(shell: Shell, connect: Connect) -> None:
     assert await me.run("lease") == ["no message in @alice"]
     assert await me.run("lease sender=carol") == ["error: there is no client carol"]
     assert "delivery 2" in (await me.run("lease jobs"))[0]
-    assert await me.run("ack") == [f"message {number} is done"]
+    assert await me.run("ack") == [f"message {number} is acknowledged"]
     assert (await other.queue("jobs")).messages == 0
 
     [number] = await other.send("jobs", "later")
@@ -134,7 +134,7 @@ async def test_a_lease_that_runs_out_is_told(shell: Shell, connect: Connect) -> 
     assert not me.line.endswith("*>")
     rows = await me.run("ack")
     assert rows[0].startswith(f"the lease on message {number} ran out")
-    assert rows[1] == "error: ack is not possible now: no lease is held; `lease` takes one"
+    assert rows[1] == "error: ack is not possible now: there is no held message; `lease` one first"
 
 
 async def test_a_request_and_its_reply_between_two_shells(shell: Shell) -> None:
@@ -176,7 +176,7 @@ async def test_ctrl_c_ends_a_wait_and_loses_nothing(
         assert message is not None
         assert message.id == number
     assert (await me.run("ping"))[0].endswith(" ms")
-    assert await me.run("receive jobs wait=0.1") == ["no message came within 0.1 seconds in jobs"]
+    assert await me.run("receive jobs wait=0.1") == ["no message in jobs within 0.1 seconds"]
 
 
 async def test_ctrl_c_at_the_prompt_clears_the_line(shell: Shell) -> None:
@@ -192,7 +192,7 @@ async def test_a_body_of_several_lines(shell: Shell) -> None:
     me = await shell("alice")
     await me.run("create jobs")
     me.type("send jobs\r")
-    await me.shows("the body, up to a line with a lone dot:")
+    await me.shows("type the body, and end it with a line that has only a dot:")
     for line in ("first", "  second", "."):
         await me.until(lambda: me.line == "|")
         me.type(f"{line}\r")
@@ -280,7 +280,7 @@ async def test_read_only_hides_what_changes_something(shell: Shell, connect: Con
     listed = {row.split()[0] for row in await me.run("help")}
     assert {"peek", "browse", "queues"} <= listed
     assert not {"send", "receive", "lease", "create", "delete", "request"} & listed
-    assert await me.run("send jobs hi") == ["error: send is not possible now: you are read-only here and may only look"]
+    assert await me.run("send jobs hi") == ["error: send is not possible now: this connection is read-only"]
     await me.run("disconnect")
     await me.run(f"connect {broker} as alice mode=full")  # it was registered as read-only, and remains so
     assert me.line.endswith("(read-only)>")
@@ -339,13 +339,13 @@ async def test_a_broker_that_dies_is_told_in_a_line_and_the_shell_goes_on(shell:
     assert said.endswith("; the next command tries again")
     assert me.line.endswith("(no broker)*>")
     assert await me.run("queues") == [
-        f"error: no broker can be reached at 127.0.0.1:{broker.port}; `disconnect` to go elsewhere"
+        f"error: no broker is reachable at 127.0.0.1:{broker.port}; to use another one, `disconnect` and `connect`"
     ]
 
     await processes.start("--port", str(broker.port))
     assert len(await me.run("queues")) == 3
     assert me.line == f"alice@127.0.0.1:{broker.port}*>"
-    assert (await me.run("ack"))[0].endswith(" is done")  # the lease outlived the broker
+    assert (await me.run("ack"))[0].endswith(" is acknowledged")  # the lease outlived the broker
 
 
 async def test_leaving_when_the_broker_is_gone(shell: Shell, processes: Brokers) -> None:

@@ -86,7 +86,7 @@ def test_destruction_is_asked_about(cli: CommandLine, queue: str) -> None:
     cli.piped(b"a\nb\n", "send", queue, "--lines")
     for answer, gone in (("n", False), ("y", True)):
         terminal = Terminal(cli, "queue", "purge", queue)
-        terminal.shows(rf"Empty queue {queue} with 2 messages\? \[y/N\]")
+        terminal.shows(rf"Purge queue {queue} with 2 messages\? \[y/N\]")
         terminal.process.sendline(answer)
         assert terminal.end()[0] == (0 if gone else 1)
         assert cli.json("queue", "info", queue)["messages"] == (0 if gone else 2)
@@ -134,7 +134,7 @@ def test_no_body_and_nobody_to_read_it_from(cli: CommandLine, queue: str) -> Non
     for name in ("send", "request", "reply"):
         code, shown = Terminal(cli, name, queue).end()
         assert code == 2
-        assert "say what to send" in shown
+        assert "no body to send" in shown
     terminal = Terminal(cli, "send", queue, "-")
     terminal.process.sendline("typed")
     terminal.process.sendeof()

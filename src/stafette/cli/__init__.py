@@ -1,4 +1,4 @@
-"""The `stafette` command. Data goes to standard output, everything said about it to standard error."""
+"""The `stafette` command. Data goes to standard output, messages about it to standard error."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 COMPLETE = "_STAFETTE_COMPLETE"
-"""Set by the scripts of `stafette completion` when a shell wants to know how a line may go on."""
+"""Set by the scripts of `stafette completion` when a shell asks for completions of a line."""
 
 
 def main() -> None:
-    """Run the command; an error is one sentence and an exit code, unless --debug asks for the traceback."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy starts one for each processor, idly
+    """Run the command; an error is one line and an exit code, or a traceback with --debug."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy starts an idle thread per processor
     _open_streams()
     arguments, debug = _without_debug(sys.argv[1:])
     if COMPLETE in os.environ:
@@ -35,62 +35,62 @@ def main() -> None:
     except StafetteError as error:
         if debug and not isinstance(error, NoMessage):
             raise
-        _tell(str(error))
+        _print_error(str(error))
         sys.exit(exit_code(error))
     except Exception as error:
         if debug:
             raise
         if isinstance(error, OSError):
-            _flush()  # if it is the output that fails, this says so
-        _tell(f"{type(error).__name__}: {' '.join(str(error).split())}; --debug shows where")
+            _flush()  # reports it if the output itself fails
+        _print_error(f"{type(error).__name__}: {' '.join(str(error).split())}; --debug shows where")
         sys.exit(ERROR)
     finally:
         _flush()
-        gc.freeze()  # else Python would look through everything for what could be freed, and then end
+        gc.freeze()  # else Python collects garbage once more before it exits
 
 
 def _open_streams() -> None:
-    """Make do without what the caller closed; but data must have somewhere to go."""
+    """Replace standard input and error if the caller closed them; a closed standard output is an error."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
     if sys.stdout is None:
-        _tell("standard output is closed; redirect it to /dev/null to see nothing")
+        _print_error("standard output is closed; redirect it to /dev/null to discard the output")
         sys.exit(ERROR)
     raw = getattr(sys.stdout, "buffer", None)
     if isinstance(raw, io.FileIO) and isinstance(sys.stdout, io.TextIOWrapper):
         encoding, errors = sys.stdout.encoding, sys.stdout.errors
-        sys.stdout.detach()  # else it would close the file when it is forgotten
-        sys.stdout = io.TextIOWrapper(_Whole(raw), encoding, errors, write_through=True)
+        sys.stdout.detach()  # else the old wrapper closes the file when it is collected
+        sys.stdout = io.TextIOWrapper(_FlushingWriter(raw), encoding, errors, write_through=True)
 
 
-class _Whole(io.BufferedWriter):
-    """Standard output under PYTHONUNBUFFERED: raw, a write that a signal cuts short would lose its rest unnoticed."""
+class _FlushingWriter(io.BufferedWriter):
+    """Standard output under PYTHONUNBUFFERED: a raw file silently loses the rest of an interrupted write."""
 
     def write(self, data: ReadableBuffer, /) -> int:
-        written = super().write(data)
+        count = super().write(data)
         self.flush()
-        return written
+        return count
 
 
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
-    """--debug counts wherever it is, but after a -- it is somebody's text."""
+    """Take --debug out of the arguments, wherever it is before a --; after that it is text."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = arguments[:end]
     return [option for option in options if option != "--debug"] + arguments[end:], "--debug" in options
 
 
 def _flush() -> None:
-    """Write what is left while we can still say that it failed; a reader who has gone wants to hear nothing."""
+    """Flush while an error can still be reported; a closed pipe is not reported."""
     try:
         sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the interpreter, which flushes again
         if not isinstance(error, BrokenPipeError):
-            _tell(f"cannot write the output: {error.strerror}")
+            _print_error(f"cannot write the output: {error.strerror}")
         sys.exit(ERROR)
 
 
-def _tell(sentence: str) -> None:
-    print(f"stafette: {sentence}", file=sys.stderr)
+def _print_error(detail: str) -> None:
+    print(f"stafette: {detail}", file=sys.stderr)

@@ -22,12 +22,22 @@ if TYPE_CHECKING:
     from stafette.pipeline.options import Options
     from stafette.pipeline.sources.base import Source
 
-SHOWN = ("count", "mean_ms", "stddev_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms", "throughput_per_s", "ci95_ms")
-"""Columns of the summary that people see, after its names."""
+SUMMARY_COLUMNS = (
+    "count",
+    "mean_ms",
+    "stddev_ms",
+    "p50_ms",
+    "p95_ms",
+    "p99_ms",
+    "max_ms",
+    "throughput_per_s",
+    "ci95_ms",
+)
+"""Columns of the printed summary, after those that name a row."""
 
 
 class Kind(StrEnum):
-    """Where traces come from."""
+    """The format of the traces."""
 
     NATIVE = "native"
     MLMQ = "mlmq"
@@ -38,30 +48,34 @@ def analyze(
     folders: Annotated[
         list[str],
         typer.Argument(
-            help="Runs, series, or any folders above them; also hdfs://… and the like.", metavar="RUN_FOLDER…"
+            help="Folders of runs or series, or folders above them; hdfs://… and other URLs, too.",
+            metavar="RUN_FOLDER…",
         ),
     ],
-    source: Annotated[Kind, typer.Option("--source", help="What the folders hold.")] = Kind.NATIVE,
+    source: Annotated[Kind, typer.Option("--source", help="Format of the traces in the folders.")] = Kind.NATIVE,
     mapping: Annotated[
-        Path | None, typer.Option("--mapping", help="Which columns mean what, for --source csv.")
+        Path | None, typer.Option("--mapping", help="File that maps columns to fields, for --source csv.")
     ] = None,
     master: Annotated[
-        str | None, typer.Option("--master", help="Spark's master; local[*] if neither is given.")
+        str | None, typer.Option("--master", help="Spark master; local[*] without --master and --remote.")
     ] = None,
     remote: Annotated[
-        str | None, typer.Option("--remote", help="A Spark Connect server, sc://HOST:PORT; else $SPARK_REMOTE.")
+        str | None, typer.Option("--remote", help="Spark Connect server, sc://HOST:PORT; default: $SPARK_REMOTE.")
     ] = None,
-    conf: Annotated[list[str] | None, typer.Option("--conf", help="A setting of Spark, KEY=VALUE.")] = None,
+    conf: Annotated[list[str] | None, typer.Option("--conf", help="Spark setting, KEY=VALUE; repeatable.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Where the results go; `analysis` in the first folder.")
+        Path | None, typer.Option("--out", help="Folder for the results; default: `analysis` in the first folder.")
     ] = None,
     window: Annotated[float, typer.Option("--window", help="Length of a window in seconds.")] = 1.0,
     limits: Annotated[
-        str | None, typer.Option("--limits", help="Limits in ms to tell the share below, such as 10,50,100.")
+        str | None,
+        typer.Option("--limits", help="Response times in ms, such as 10,50,100: prints the share below each."),
     ] = None,
-    level: Annotated[float, typer.Option("--level", help="Level of confidence.")] = 0.95,
-    warm_up: Annotated[str | None, typer.Option("--warm-up", help="Seconds, or auto; else as the run says.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Show a run while it goes on, then analyse it.")] = False,
+    level: Annotated[float, typer.Option("--level", help="Confidence level.")] = 0.95,
+    warm_up: Annotated[
+        str | None, typer.Option("--warm-up", help="Seconds, or auto; default: as the run was defined.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Show a run while it is measured, then analyse it.")] = False,
     as_json: Json = False,
 ) -> None:
     """Analyse runs with Spark: tables, summary and report.
@@ -71,13 +85,13 @@ def analyze(
     _check_libraries()
     options = _options(window, limits, level, warm_up)
     read = _reader(source, mapping, folders)
-    place = out or _beside(folders[0])
+    target = out or _default_target(folders[0])
     settings = dict(_setting(text) for text in conf or [])
     if follow and (len(folders) != 1 or source is not Kind.NATIVE):
-        raise InvalidRequest("--follow takes the folder of one run of the laboratory")
+        raise InvalidRequest("--follow needs exactly one folder, of a run of the laboratory")
     if master is not None and remote is not None:
-        raise InvalidRequest("--master and --remote are two places for Spark; give one")
-    say("Spark starts")
+        raise InvalidRequest("--master and --remote exclude each other; give one of them")
+    say("starting Spark")
     from stafette.pipeline import job, session
     from stafette.report import page
 
@@ -85,34 +99,34 @@ def analyze(
     try:
         if follow:
             _follow(spark, Path(folders[0]), window, as_json=as_json)
-        done = job.analyze(spark, read, out=place, options=options, progress=say)
+        analysis = job.analyze(spark, read, out=target, options=options, progress=say)
     finally:
         spark.stop()
-    _show(done, page.write(place), as_json=as_json)
+    _show(analysis, page.write(target), as_json=as_json)
 
 
-def reported(folder: Path) -> Path:
-    """Analyse a folder of runs with the usual options; where the report is."""
+def report(folder: Path) -> Path:
+    """Analyse a folder of runs with the default options; returns the path of the report."""
     _check_libraries()
     from stafette.pipeline import default_analysis
 
     return default_analysis.report(folder, say)
 
 
-def _beside(folder: str) -> Path:
+def _default_target(folder: str) -> Path:
     if "://" in folder:
-        raise InvalidRequest(f"results are written by this machine, not to {folder}; name a place for them with --out")
+        raise InvalidRequest(f"results cannot be written to {folder}; choose a local folder with --out")
     return Path(folder) / ANALYSIS
 
 
 def _options(window: float, limits: str | None, level: float, warm_up: str | None) -> Options:
     from stafette.pipeline.options import LIMITS_MS, Options
 
-    chosen = LIMITS_MS if limits is None else tuple(_number(text, "--limits") for text in limits.split(","))
-    before: float | Literal["auto"] | None = None
+    limits_ms = LIMITS_MS if limits is None else tuple(_number(text, "--limits") for text in limits.split(","))
+    warm_up_seconds: float | Literal["auto"] | None = None
     if warm_up is not None:
-        before = "auto" if warm_up == "auto" else _number(warm_up, "--warm-up")
-    return Options(window_s=window, limits_ms=chosen, level=level, warm_up=before)
+        warm_up_seconds = "auto" if warm_up == "auto" else _number(warm_up, "--warm-up")
+    return Options(window_s=window, limits_ms=limits_ms, level=level, warm_up=warm_up_seconds)
 
 
 def _number(text: str, option: str) -> float:
@@ -131,7 +145,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 def _reader(kind: Kind, mapping: Path | None, folders: Sequence[str]) -> Callable[[SparkSession], Source]:
     if (mapping is not None) != (kind is Kind.CSV):
-        raise InvalidRequest("--mapping goes with --source csv, and --source csv needs it")
+        raise InvalidRequest("--mapping and --source csv need each other; give both or neither")
     for folder in folders:
         if "://" not in folder and not Path(folder).exists():
             raise InvalidRequest(f"there is no folder {folder}")
@@ -163,45 +177,45 @@ def _follow(spark: SparkSession, folder: Path, window: float, *, as_json: bool) 
     follow.follow(spark, folder, window_s=window, show=show)
 
 
-def _show(done: Analysis, report: Path, *, as_json: bool) -> None:
+def _show(analysis: Analysis, report: Path, *, as_json: bool) -> None:
     from stafette.report import result_files
 
-    rows = result_files.summary_objects(done.tables["summary"])
+    rows = result_files.summary_objects(analysis.tables["summary"])
     if as_json:
         show_json(rows)
         return
-    show_lines(_verdicts(done.facts))
+    show_lines(_verdicts(analysis.facts))
     several = len({row["run"] for row in rows}) > 1
     names = (*(("run",) if several else ()), "tier", "operation", "outcome")
-    show_table([{name: _shown(row, name) for name in (*names, *SHOWN)} for row in rows], as_json=False)
+    show_table([{name: _format_cell(row, name) for name in (*names, *SUMMARY_COLUMNS)} for row in rows], as_json=False)
     show_lines([str(report)])
 
 
-def _shown(row: Mapping[str, Any], name: str) -> Any:
+def _format_cell(row: Mapping[str, Any], name: str) -> Any:
     if name == "ci95_ms":
         return None if row[name] is None else f"{row[name][0]:.4g} to {row[name][1]:.4g}"
     return row[name]
 
 
-def _verdicts(facts: Mapping[str, Any]) -> list[str]:
-    """What is to be thought of the runs, the bad news first."""
-    runs = facts["runs"]
-    words = {True: "valid", False: "not valid", None: "without a verdict"}
+def _verdicts(metadata: Mapping[str, Any]) -> list[str]:
+    """Lines about the validity of the runs, invalid ones first."""
+    runs = metadata["runs"]
+    verdicts = {True: "valid", False: "not valid", None: "without a verdict"}
     lines = [
-        f"{run['run']}: {words[run['valid']] if run['state'] == 'done' else run['state']}"
-        + "".join(f"; {sentence}" for sentence in ([run["why"]] if run["why"] else run["sentences"]))
+        f"{run['run']}: {verdicts[run['valid']] if run['state'] == 'done' else run['state']}"
+        + "".join(f"; {detail}" for detail in ([run["why"]] if run["why"] else run["sentences"]))
         for run in runs
         if run["state"] != "done" or run["valid"] is False
     ]
-    good = sum(run["valid"] is True and run["state"] == "done" for run in runs)
+    valid = sum(run["valid"] is True and run["state"] == "done" for run in runs)
     noun = "run" if len(runs) == 1 else "runs"
     runs_valid = (
         f"{len(runs)} {noun} without a verdict"
         if all(run["valid"] is None for run in runs)
-        else f"{good} of {len(runs)} {noun} valid"
+        else f"{valid} of {len(runs)} {noun} valid"
     )
-    lines.append(f"{runs_valid}, {facts['rows']:,} rows, {facts['rejected']:,} rejected")
-    return lines + list(facts["notes"])
+    lines.append(f"{runs_valid}, {metadata['rows']:,} rows, {metadata['rejected']:,} rejected")
+    return lines + list(metadata["notes"])
 
 
 def _check_libraries() -> None:

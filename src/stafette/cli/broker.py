@@ -1,4 +1,4 @@
-"""`stafette broker`: brokers in the foreground, and commands for those that run."""
+"""`stafette broker`: runs brokers in the foreground, and sends commands to running ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stafette.errors import StafetteError
 DEFAULT_LIMITS = Limits()
 
 app = typer.Typer(invoke_without_command=True, add_completion=False)
-ctl = typer.Typer(help="Commands for the brokers that run with a data folder.", no_args_is_help=True)
+ctl = typer.Typer(help="Commands for the running brokers of a data folder.", no_args_is_help=True)
 app.add_typer(ctl, name="ctl")
 
 
@@ -35,14 +35,16 @@ def broker(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any free port.")] = 7470,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that share the port.")] = 1,
     connections: Annotated[
-        int, typer.Option("--connections", min=1, help="To the database, per worker.")
+        int, typer.Option("--connections", min=1, help="Database connections per worker.")
     ] = DEFAULT_LIMITS.connections,
-    max_clients: Annotated[int, typer.Option("--max-clients", min=1, help="Per worker.")] = DEFAULT_LIMITS.clients,
+    max_clients: Annotated[
+        int, typer.Option("--max-clients", min=1, help="Maximum number of clients per worker.")
+    ] = DEFAULT_LIMITS.clients,
     max_in_flight: Annotated[
-        int, typer.Option("--max-in-flight", min=1, help="Requests under way at once, per worker.")
+        int, typer.Option("--max-in-flight", min=1, help="Maximum number of requests in flight per worker.")
     ] = DEFAULT_LIMITS.in_flight,
     batch: Annotated[
-        int, typer.Option("--batch", min=1, help="Requests in one call of the database, at most.")
+        int, typer.Option("--batch", min=1, help="Maximum number of requests in one database call.")
     ] = DEFAULT_LIMITS.batch,
     metrics_port: Annotated[
         int | None,
@@ -50,22 +52,22 @@ def broker(
             "--metrics-port",
             min=0,
             max=65535,
-            help="Serve figures for Prometheus on 127.0.0.1; each further worker takes the next port.",
+            help="Serve metrics for Prometheus on 127.0.0.1; each further worker takes the next port.",
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="What to call it; by default its host and port.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the broker; default: its host and port.")] = None,
     trace: Annotated[
         Path | None, typer.Option("--trace", help="Folder for a trace of every request, as Parquet files.")
     ] = None,
-    run: Annotated[str, typer.Option("--run", help="What the trace's rows say they belong to.")] = "",
+    run: Annotated[str, typer.Option("--run", help="Id of the run, written into each row of the trace.")] = "",
     clock_ahead: Annotated[
-        int, typer.Option("--clock-ahead", help="Nanoseconds to take off the trace's times: this clock is ahead.")
+        int, typer.Option("--clock-ahead", help="Nanoseconds by which this clock is ahead; subtracted in the trace.")
     ] = 0,
-    tls_certificate: Annotated[Path | None, typer.Option("--tls-certificate")] = None,
-    tls_key: Annotated[Path | None, typer.Option("--tls-key")] = None,
+    tls_certificate: Annotated[Path | None, typer.Option("--tls-certificate", help="Certificate file, PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", help="Key file of the certificate, PEM.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve other machines without TLS and secrets.")] = False,
     unsafe_durability: Annotated[
-        bool, typer.Option("--unsafe-durability", help="Accept a database that may lose what it confirmed.")
+        bool, typer.Option("--unsafe-durability", help="Accept a database that can lose confirmed messages.")
     ] = False,
 ) -> None:
     """Run a broker in the foreground and print its URL; SIGTERM or Ctrl-C drains it.
@@ -75,8 +77,10 @@ def broker(
     if context.invoked_subcommand is not None:
         return
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("asyncpg").setLevel(logging.ERROR)  # its warnings are tracebacks of what we say in a sentence
-    chosen = BrokerSettings(
+    logging.getLogger("asyncpg").setLevel(
+        logging.ERROR
+    )  # its warnings are tracebacks of errors that we report in one line
+    broker_settings = BrokerSettings(
         database=database_url(data, database),
         host=host,
         port=port,
@@ -92,19 +96,19 @@ def broker(
         name=name,
         data=settings.load(data=data, database=database).data,
     )
-    chosen.check()
+    broker_settings.check()
 
-    def started(port: int) -> None:
-        print(chosen.url(port), flush=True)
+    def print_url(port: int) -> None:
+        print(broker_settings.url(port), flush=True)
 
     if workers > 1:
-        raise typer.Exit(Workers(chosen, workers).run(started))
-    uvloop.run(serve(chosen, started=started))
+        raise typer.Exit(Workers(broker_settings, workers).run(print_url))
+    uvloop.run(serve(broker_settings, started=print_url))
 
 
 @ctl.command()
 def shutdown(data: Data = None) -> None:
-    """Let the brokers drain, and wait until they have ended.
+    """Drain the brokers, and wait until they have ended.
 
     Example: stafette broker ctl shutdown
     """
@@ -114,7 +118,7 @@ def shutdown(data: Data = None) -> None:
 
 @ctl.command()
 def stacks(data: Data = None) -> None:
-    """Print what every thread and task is doing, even if the event loop is stuck.
+    """Print the stack of every thread and task, even if the event loop is stuck.
 
     Example: stafette broker ctl stacks
     """
@@ -124,7 +128,7 @@ def stacks(data: Data = None) -> None:
 
 @ctl.command()
 def memory(data: Data = None, as_json: Json = False) -> None:
-    """Print how much memory is in use, and what may be holding it.
+    """Print how much memory is in use, and which objects may hold it.
 
     Example: stafette broker ctl memory --json
     """
@@ -135,7 +139,7 @@ def memory(data: Data = None, as_json: Json = False) -> None:
 
 @ctl.command()
 def status(data: Data = None) -> None:
-    """Print the figures of each broker as a line of JSON.
+    """Print the metrics of each broker as a line of JSON.
 
     Example: stafette broker ctl status
     """
@@ -145,7 +149,7 @@ def status(data: Data = None) -> None:
 
 
 def _ask_all(data: Path | None, command: str) -> list[object]:
-    """The answers of all that gave one; an error of another is told, too, and is the command's when nobody answered."""
+    """The answers of all brokers, with errors printed; raises the first error if no broker answered."""
     answers = ask_all(settings.load(data=data).data, command)
     errors = [answer for answer in answers if isinstance(answer, StafetteError)]
     if len(errors) == len(answers):

@@ -1,4 +1,4 @@
-"""How commands reach a broker: as whom, where, and what to tell a person when nobody is there."""
+"""How commands reach a broker: the options for it, the connection, and the advice when there is no broker."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "stafette://127.0.0.1:7470"
 MOST_TERMINALS = 1000
-"""How many may use the default name at once, each with a number of its own."""
+"""How many terminals may use the default name at once, each with its own number."""
 
-Url = Annotated[str | None, typer.Option("--url", help="Brokers to talk to; by default the one of the data folder.")]
-Name = Annotated[str | None, typer.Option("--name", help="Who to be; by default cli-USER.")]
-Secret = Annotated[str | None, typer.Option("--secret", help="Of the name; better in STAFETTE_SECRET.")]
-Data = Annotated[Path | None, typer.Option("--data", help="Data folder whose broker to talk to.")]
+Url = Annotated[
+    str | None, typer.Option("--url", help="URL of one or more brokers; default: the broker of the data folder.")
+]
+Name = Annotated[str | None, typer.Option("--name", help="Name of this client; default: cli-USER.")]
+Secret = Annotated[str | None, typer.Option("--secret", help="Secret of the name; safer in STAFETTE_SECRET.")]
+Data = Annotated[Path | None, typer.Option("--data", help="Data folder of the broker.")]
 
 
 class Target(NamedTuple):
-    """Where to connect, and as whom: the first of the names that is not online already."""
+    """URL to connect to, and names to try: the first that is not online is used."""
 
     url: str
     names: Iterable[str]
@@ -36,52 +38,52 @@ class Target(NamedTuple):
 
 
 def target(url: str | None, name: str | None, secret: str | None, data: Path | None) -> Target:
-    """What the options, else the settings, say."""
+    """The target from the options, else from the settings."""
     chosen = settings.load(url=url, name=name, secret=secret, data=data)
     return Target(address(url, data), [chosen.name] if chosen.name else default_names(), chosen.secret)
 
 
 def address(url: str | None, data: Path | None) -> str:
-    """The brokers that the options, else the settings, name."""
-    if url is None and data is not None:  # a --data that was typed is nearer than a URL in the environment
-        found = running("broker", data)
-        if found is None:
+    """The URL of the brokers from the options, else from the settings."""
+    if url is None and data is not None:  # --data on the command line wins over a URL in the environment
+        broker_url = running_url("broker", data)
+        if broker_url is None:
             raise Unavailable(f"no broker runs with the data folder {data}; start one with `stafette up --data {data}`")
-        return found
+        return broker_url
     chosen = settings.load(url=url, data=data)
-    return chosen.url or running("broker", chosen.data) or DEFAULT_URL
+    return chosen.url or running_url("broker", chosen.data) or DEFAULT_URL
 
 
 def connect(
     url: str | None, name: str | None, secret: str | None, data: Path | None, *, timeout: float = 30.0
 ) -> AbstractContextManager[Client]:
-    """Connect as the options, else the settings, say; a command of the shell uses the connection that is open."""
+    """Connect with the options, else the settings; in the shell, use its open connection."""
     if session := current_session():
         return nullcontext(session.client)
     from stafette.client import sync
 
-    where = target(url, name, secret, data)
-    online = AlreadyOnline("the name is online already; choose another with --name")
-    with explained():
-        for candidate in where.names:
+    broker = target(url, name, secret, data)
+    refusal = AlreadyOnline("the name is online already; choose another with --name")
+    with advise_start():
+        for candidate in broker.names:
             try:
-                return sync.connect(where.url, name=candidate, secret=where.secret, timeout=timeout)
+                return sync.connect(broker.url, name=candidate, secret=broker.secret, timeout=timeout)
             except AlreadyOnline as error:
-                online = error
-    raise online
+                refusal = error
+    raise refusal
 
 
 @contextlib.contextmanager
-def explained() -> Iterator[None]:
-    """Say how to start a broker where none can be reached."""
+def advise_start() -> Iterator[None]:
+    """Add to Unavailable how to start a broker."""
     try:
         yield
     except Unavailable as error:
         raise Unavailable(f"{error}; start one with `stafette up`, or name another with --url") from error
 
 
-def running(kind: str, data: Path) -> str | None:
-    """Where the broker, or the web console, with this data folder serves, if it runs."""
+def running_url(kind: str, data: Path) -> str | None:
+    """The URL of the running broker or web console of a data folder; None if none runs."""
     from stafette.broker.control import ask_all
 
     try:
@@ -92,12 +94,12 @@ def running(kind: str, data: Path) -> str | None:
 
 
 def default_names() -> Iterator[str]:
-    """Who a person at a terminal is. Further terminals get numbers, and the next ones get the same numbers again."""
+    """Names for a person at a terminal: further terminals get numbers, which are used again when they are free."""
     import getpass
 
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # no such user: containers run with any id
+    except (KeyError, OSError):  # containers run with user ids that have no name
         user = "anybody"
     yield f"cli-{user}"
     for number in range(2, MOST_TERMINALS + 1):

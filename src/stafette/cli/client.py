@@ -1,4 +1,4 @@
-"""`stafette client`: list, look at and delete clients."""
+"""`stafette client`: lists, shows and deletes clients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stafette.cli.completion import ClientName
 from stafette.cli.output import Json, report, show_json, show_record, show_table
 from stafette.cli.questions import Yes, confirm
 
-app = typer.Typer(help="Clients: list, look at, delete.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="Clients: list, inspect, delete.", no_args_is_help=True, add_completion=False)
 
 
 @app.command("ls")
@@ -19,8 +19,8 @@ def list_(url: Url = None, name: Name = None, secret: Secret = None, data: Data 
 
     Example: stafette client ls --json
     """
-    with connect(url, name, secret, data) as me:
-        clients = me.clients()
+    with connect(url, name, secret, data) as connection:
+        clients = connection.clients()
     if as_json:
         show_json([msgspec.structs.asdict(client) for client in clients])
         return
@@ -46,13 +46,13 @@ def info(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Print what is known of a client.
+    """Print the details of a client.
 
     Example: stafette client info alice
     """
-    with connect(url, name, secret, data) as me:
-        found = me.client(client)
-    show_record(msgspec.structs.asdict(found), as_json=as_json)
+    with connect(url, name, secret, data) as connection:
+        details = connection.client(client)
+    show_record(msgspec.structs.asdict(details), as_json=as_json)
 
 
 @app.command("rm")
@@ -68,8 +68,8 @@ def remove(
 
     Example: stafette client rm alice --yes
     """
-    with connect(url, name, secret, data) as me:
-        found = me.client(client)
-        confirm(f"Delete client {found.name} with its personal queue?", yes=yes)
-        me.delete_client(found.name)
-    report(f"client {found.name} is gone")
+    with connect(url, name, secret, data) as connection:
+        details = connection.client(client)
+        confirm(f"Delete client {details.name} with its personal queue?", yes=yes)
+        connection.delete_client(details.name)
+    report(f"client {details.name} is deleted")

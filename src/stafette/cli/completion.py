@@ -1,4 +1,4 @@
-"""`stafette completion`, and the names that only a broker knows."""
+"""`stafette completion`, and completion of names of queues and clients, which come from a broker."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from stafette.errors import StafetteError
 PROGRAM = "stafette"
 VARIABLE = "_STAFETTE_COMPLETE"
 COMPLETION_SECONDS = 1.0
-"""Nobody waits longer for a Tab."""
+"""A person who presses Tab waits no longer than this."""
 
 
 def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="bash|zsh|fish", help="The shell.")],
 ) -> None:
-    """Print what lets a shell complete this command.
+    """Print the script with which a shell completes this command.
 
     Example: stafette completion bash >> ~/.bashrc
     """
@@ -29,34 +29,34 @@ def completion(
 
 
 def prepare() -> None:
-    """Teach Typer the shells it knows; it does so by itself only with options for this on every command."""
+    """Register the shells with Typer, which does so by itself only if every command has completion options."""
     from typer._completion_classes import completion_init
 
     completion_init()
 
 
 def queue_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of queues that a word may become."""
+    """Names of queues that begin with the incomplete word."""
     return _names(context, incomplete, "queue")
 
 
 def client_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of clients that a word may become."""
+    """Names of clients that begin with the incomplete word."""
     return _names(context, incomplete, "client")
 
 
 def _names(context: typer.Context, incomplete: str, kind: Kind) -> list[str]:
-    """Ask the broker that the rest of the line means; whatever is wrong there, a Tab is not the place to say it."""
+    """Names from the broker that the options of the line choose; none on an error, which a Tab cannot show."""
     if session := current_session():
         return [name for name in session.names(kind) if name.startswith(incomplete)]
     from stafette.cli.broker_link import connect
 
-    given = {name: context.params.get(name) for name in ("url", "name", "secret")}
+    options = {name: context.params.get(name) for name in ("url", "name", "secret")}
     data = context.params.get("data")
     try:
-        with connect(**given, data=Path(data) if data else None, timeout=COMPLETION_SECONDS) as client:
-            named = client.queues() if kind == "queue" else client.clients()
-            return [item.name for item in named if item.name.startswith(incomplete)]
+        with connect(**options, data=Path(data) if data else None, timeout=COMPLETION_SECONDS) as client:
+            names = [entry.name for entry in (client.queues() if kind == "queue" else client.clients())]
+            return [name for name in names if name.startswith(incomplete)]
     except (StafetteError, OSError):
         return []
 

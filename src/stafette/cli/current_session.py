@@ -1,4 +1,4 @@
-"""The session of the shell that a command belongs to: it uses the connection of that. The command line has none."""
+"""The shell session in which a command runs, and whose connection it uses; there is none on the command line."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from stafette.cli.shell.shell_session import ShellSession
 
 Kind = Literal["queue", "client"]
-"""What has a name that can be completed."""
+"""Things whose names can be completed."""
 
 _current: ContextVar[ShellSession | None] = ContextVar("session", default=None)
 
 
 def current_session() -> ShellSession | None:
-    """The session that the running command belongs to; None on the command line."""
+    """The session in which the command runs; None on the command line."""
     return _current.get()
 
 
 @contextmanager
-def within(session: ShellSession) -> Iterator[None]:
-    """Let commands belong to a session."""
+def use_session(session: ShellSession) -> Iterator[None]:
+    """Run commands in a session."""
     token = _current.set(session)
     try:
         yield

@@ -1,4 +1,4 @@
-"""`stafette db`: the database under everything, embedded or given by URL."""
+"""`stafette db`: the database, embedded or given by URL."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from stafette.errors import InvalidRequest, StafetteError, Unavailable
 app = typer.Typer(help="The database: start, stop, migrate, reset.", no_args_is_help=True, add_completion=False)
 
 Data = Annotated[Path | None, typer.Option("--data", help="Data folder of the embedded PostgreSQL.")]
-Database = Annotated[str | None, typer.Option("--database", help="URL of a PostgreSQL to use instead.")]
+Database = Annotated[str | None, typer.Option("--database", help="URL of a PostgreSQL server to use instead.")]
 
 
 def database_url(data: Path | None, database: str | None) -> str:
-    """The database to talk to: the one given, else the embedded one, which must be running."""
+    """URL of the database: the one given, else of the embedded one, which must be running."""
     chosen = settings.load(data=data, database=database)
     if chosen.database is not None:
         return chosen.database
@@ -32,16 +32,16 @@ def database_url(data: Path | None, database: str | None) -> str:
     if not server.running:
         raise Unavailable(
             f"the embedded database in {chosen.data} is not running; start it with `stafette db start`,"
-            " or name another with --database"
+            " or choose another with --database"
         )
     return server.url
 
 
-def _embedded(data: Path | None, *, tcp: bool = False, host: str = LOOPBACK) -> EmbeddedPostgres:
+def _embedded_server(data: Path | None, *, tcp: bool = False, host: str = LOOPBACK) -> EmbeddedPostgres:
     chosen = settings.load(data=data)
     if chosen.database is not None:
         raise InvalidRequest(
-            f"the database is {without_password(chosen.database)}, which Stafette does not run;"
+            f"the database is {shown(chosen.database)}, which Stafette does not manage;"
             " unset STAFETTE_DATABASE (or `database` in stafette.toml) to use the embedded one"
         )
     return EmbeddedPostgres(chosen.data, tcp=tcp, host=host)
@@ -50,30 +50,30 @@ def _embedded(data: Path | None, *, tcp: bool = False, host: str = LOOPBACK) -> 
 @app.command()
 def start(
     data: Data = None,
-    tcp: Annotated[bool, typer.Option("--tcp", help="Listen on a free TCP port, too; it wants a password.")] = False,
-    host: Annotated[str, typer.Option("--host", help="The address for --tcp.")] = LOOPBACK,
+    tcp: Annotated[bool, typer.Option("--tcp", help="Listen on a free TCP port, too, with a password.")] = False,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on with --tcp.")] = LOOPBACK,
 ) -> None:
-    """Start the embedded PostgreSQL (harmless when it runs), bring its schema up to date, print its URL.
+    """Start the embedded PostgreSQL (harmless if it runs), bring its schema up to date, and print its URL.
 
     Example: psql $(stafette db start)
     """
-    server = _embedded(data, tcp=tcp, host=host)
+    server = _embedded_server(data, tcp=tcp, host=host)
     server.start()
     asyncio.run(schema.migrate(server.url))
-    say(f"PostgreSQL runs (process {server.pid}, log {server.log}); stop it with `stafette db stop`")
+    say(f"PostgreSQL is running (process {server.pid}, log {server.log}); stop it with `stafette db stop`")
     print(server.tcp_url or server.url)
 
 
 @app.command()
 def stop(data: Data = None) -> None:
-    """Stop the embedded PostgreSQL (harmless when it does not run).
+    """Stop the embedded PostgreSQL (harmless if it does not run).
 
     Example: stafette db stop --data ./mail
     """
-    server = _embedded(data)
+    server = _embedded_server(data)
     was_running = server.running
     server.stop()
-    say("PostgreSQL stopped" if was_running else "PostgreSQL was not running")
+    say("PostgreSQL is stopped" if was_running else "PostgreSQL was not running")
 
 
 @app.command()
@@ -87,28 +87,28 @@ def url(data: Data = None, database: Database = None) -> None:
 
 @app.command()
 def status(data: Data = None, database: Database = None, as_json: Json = False) -> None:
-    """Say whether the database is there, durable and up to date; exit code 1 or 3 when it is not.
+    """Show whether the database is reachable, durable and up to date; exit code 1 or 3 if it is not.
 
     Example: stafette db status --json
     """
     url = database_url(data, database)
     problem: StafetteError | None = None
-    facts: dict[str, object] = {}
+    counts: dict[str, object] = {}
     try:
-        facts = asyncio.run(_facts(url))
+        counts = asyncio.run(_counts(url))
     except Unavailable:
         raise
     except StafetteError as error:
         problem = error
     show_record(
-        {"database": without_password(url), "ready": problem is None, "problem": problem and str(problem), **facts},
+        {"database": shown(url), "ready": problem is None, "problem": problem and str(problem), **counts},
         as_json=as_json,
     )
     if problem is not None:
         raise typer.Exit(ERROR)
 
 
-async def _facts(url: str) -> dict[str, object]:
+async def _counts(url: str) -> dict[str, object]:
     async with await Store.open(url, connections=1) as store:
         overview = await store.monitoring.overview()
     return {
@@ -121,29 +121,32 @@ async def _facts(url: str) -> dict[str, object]:
 
 @app.command()
 def migrate(data: Data = None, database: Database = None) -> None:
-    """Bring the schema up to date (harmless when it is).
+    """Bring the schema up to date (harmless if it is).
 
     Example: stafette db migrate --database postgresql://me@db.example/app
     """
     change = asyncio.run(schema.migrate(database_url(data, database)))
     if change.before != change.after:
-        say(f"schema migrated from version {change.before} to {change.after}")
+        say(f"the schema is migrated from version {change.before} to {change.after}")
     else:
-        say(f"schema version {change.after}" + (", functions replaced" if change.functions else ", nothing to do"))
+        say(
+            f"the schema is at version {change.after}"
+            + (", functions replaced" if change.functions else ", nothing to do")
+        )
 
 
 @app.command()
 def reset(
     data: Data = None,
     database: Database = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Remove all clients, queues and messages for good, and start with an empty schema.
+    """Delete all clients, queues and messages permanently, and create an empty schema.
 
     Example: stafette db reset --yes
     """
     url = database_url(data, database)
     if not yes:
-        typer.confirm(f"Remove all clients, queues and messages from {without_password(url)}?", abort=True, err=True)
+        typer.confirm(f"Delete all clients, queues and messages from {shown(url)}?", abort=True, err=True)
     asyncio.run(schema.reset(url))
     say("the database is empty")

@@ -1,4 +1,4 @@
-"""`stafette db bench`: how fast is the database alone, without a broker before it?"""
+"""`stafette db bench`: measures the database alone, without a broker."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ OPERATIONS = ("send", "receive")
 def bench(
     data: Data = None,
     database: Database = None,
-    connections: Annotated[int, typer.Option("--connections", min=1)] = 4,
+    connections: Annotated[int, typer.Option("--connections", min=1, help="Number of database connections.")] = 4,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Requests in each call.")] = 32,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1)] = 10.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Length of the measurement.")] = 10.0,
     size: Annotated[int, typer.Option("--size", min=0, help="Bytes in each message.")] = 200,
-    queues: Annotated[int, typer.Option("--queues", min=1)] = 20,
+    queues: Annotated[int, typer.Option("--queues", min=1, help="Number of queues.")] = 20,
     mix: Annotated[str, typer.Option("--mix", help=f"Shares of {' and '.join(OPERATIONS)}.")] = "send:1,receive:1",
     as_json: Json = False,
 ) -> None:
@@ -76,7 +76,7 @@ async def _run(load: Load, batch: int) -> Tally:
 async def _step(
     store: Store, client: int, load: Load, batch: int, names: list[str], source: random.Random
 ) -> tuple[str, Sequence[object]]:
-    """One batch; all connections draw from one source, or they would all choose the same queues."""
+    """One batch. All connections share one random source: with equal sources they would choose the same queues."""
     queues = [source.choice(names) for _ in range(batch)]
     if source.choices(list(load.mix), list(load.mix.values())) == ["send"]:
         body = b"x" * load.size
@@ -87,7 +87,7 @@ async def _step(
 def _count(tally: Tally, result: object, intended: int, started: int) -> None:
     """Count each request of a batch."""
     if isinstance(result, StafetteError):
-        raise result  # the whole call failed: there is nothing to measure
+        raise result  # the call failed: there is nothing to measure
     operation, answers = cast(tuple[str, Sequence[object]], result)
     for answer in answers:
         failed = isinstance(answer, StafetteError)

@@ -1,7 +1,7 @@
-"""`stafette doctor`: each thing that Stafette needs here, as it is, and what to do where it is not as it should be.
+"""`stafette doctor`: checks everything that Stafette needs on this machine, and says how to fix what is wrong.
 
-A check is a function that returns findings; one that breaks is a finding, too. *fail* is what keeps Stafette from
-working, *warn* what keeps some part of it from it, or will.
+A check is a function that returns findings; a check that raises an error becomes a finding, too. *fail*: Stafette does
+not work. *warn*: a part of it does not work, or soon will not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Annotated, Literal
 import typer
 
 from stafette import settings
-from stafette.cli.broker_link import running
+from stafette.cli.broker_link import running_url
 from stafette.cli.exits import ERROR
 from stafette.cli.output import Json, show_json, show_table
 from stafette.cli.progress import Progress
@@ -39,7 +39,7 @@ LITTLE_SPACE, NO_SPACE = 2 * GIBIBYTE, GIBIBYTE // 4
 """Free bytes below which to warn, and below which PostgreSQL soon stops."""
 
 CLOCK_SECONDS = 1.0
-"""How far the database's clock may be from ours before times in traces and messages confuse people."""
+"""Difference between the database's clock and ours above which times in traces and messages are misleading."""
 
 LIBRARIES = {
     "lab": ("asyncssh", "jinja2", "numpy", "pandas", "plotly", "psutil", "pyarrow", "pyspark", "scipy"),
@@ -47,13 +47,13 @@ LIBRARIES = {
 }
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
-Data = Annotated[Path | None, typer.Option("--data", help="The data folder to look at.")]
-Database = Annotated[str | None, typer.Option("--database", help="URL of the PostgreSQL to look at.")]
+Data = Annotated[Path | None, typer.Option("--data", help="The data folder to check.")]
+Database = Annotated[str | None, typer.Option("--database", help="URL of the PostgreSQL server to check.")]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found."""
+    """The result of a check; its fields are the keys of --json."""
 
     name: str
     state: Literal["ok", "warn", "fail"]
@@ -62,26 +62,26 @@ class Finding:
 
 
 def doctor(data: Data = None, database: Database = None, as_json: Json = False) -> None:
-    """Look at what Stafette needs here, and say what to do about the rest.
+    """Check what Stafette needs on this machine, and say how to fix what is wrong.
 
-    Exit code 1 when anything failed.
+    Exit code 1 if a check failed.
 
     Example: stafette doctor --data ./mail
     """
-    chosen = settings.load(data=data, database=database)
+    current = settings.load(data=data, database=database)
     checks: list[tuple[str, Callable[[], list[Finding]]]] = [
         ("Python", _python),
-        ("PostgreSQL", lambda: _postgresql(chosen)),
+        ("PostgreSQL", lambda: _postgresql(current)),
         ("Java", _java),
-        ("ports", lambda: _ports(chosen.data)),
-        ("disk space", lambda: _disk_space(chosen.data)),
-        ("data folder", lambda: _data_folder(chosen.data)),
+        ("ports", lambda: _ports(current.data)),
+        ("disk space", lambda: _disk_space(current.data)),
+        ("data folder", lambda: _data_folder(current.data)),
         ("libraries", _libraries),
     ]
     findings: list[Finding] = []
-    with Progress("looking") as progress:
+    with Progress("checking") as progress:
         for name, check in checks:
-            progress.sentence = f"looking at {name}"
+            progress.text = f"checking {name}"
             findings += _outcome(name, check)
     _show(findings, as_json=as_json)
     if any(finding.state == "fail" for finding in findings):
@@ -92,15 +92,15 @@ def _outcome(name: str, check: Callable[[], list[Finding]]) -> list[Finding]:
     try:
         return check()
     except (StafetteError, OSError) as error:
-        found, _, remedy = str(error).rpartition("; ")
-        return [Finding(name, "fail", found or remedy, remedy if found else None)]
+        problem, _, remedy = str(error).rpartition("; ")
+        return [Finding(name, "fail", problem or remedy, remedy if problem else None)]
 
 
 def _show(findings: Sequence[Finding], *, as_json: bool) -> None:
     rows = [asdict(finding) for finding in findings]
     if as_json:
         show_json(rows)
-    elif sys.stdout.isatty():  # remedies are for people: they are wrapped, not cut off
+    elif sys.stdout.isatty():  # a person reads the remedies: lines are wrapped, not cut off
         from rich.console import Console
         from rich.text import Text
 
@@ -116,14 +116,14 @@ def _show(findings: Sequence[Finding], *, as_json: bool) -> None:
 
 
 def _python() -> list[Finding]:
-    good = sys.version_info >= OLDEST_PYTHON
+    supported = sys.version_info >= OLDEST_PYTHON
     oldest = ".".join(map(str, OLDEST_PYTHON))
     return [
         Finding(
             "Python",
-            "ok" if good else "fail",
+            "ok" if supported else "fail",
             platform.python_version(),
-            None if good else f"install {oldest} or newer",
+            None if supported else f"install Python {oldest} or newer",
         )
     ]
 
@@ -131,38 +131,42 @@ def _python() -> list[Finding]:
 # The database
 
 
-def _postgresql(chosen: settings.Settings) -> list[Finding]:
-    if chosen.database is not None:
-        given = Finding("PostgreSQL", "ok", f"{database.without_password(chosen.database)}, not ours to start")
-        return [given, *_connected(chosen.database)]
-    server = EmbeddedPostgres(chosen.data)
+def _postgresql(current: settings.Settings) -> list[Finding]:
+    if current.database is not None:
+        external = Finding("PostgreSQL", "ok", f"{database.shown(current.database)}, not managed by Stafette")
+        return [external, *_check_database(current.database)]
+    server = EmbeddedPostgres(current.data)
     findings = [Finding("PostgreSQL's programs", "ok", str(server.bin("postgres").parent))]
     if not server.running:
-        return [*findings, Finding("PostgreSQL", "warn", "does not run", "start everything with `stafette up`")]
-    findings.append(Finding("PostgreSQL", "ok", f"runs, process {server.pid}"))
-    return findings + _connected(server.url)
+        return [*findings, Finding("PostgreSQL", "warn", "not running", "start everything with `stafette up`")]
+    findings.append(Finding("PostgreSQL", "ok", f"running, process {server.pid}"))
+    return findings + _check_database(server.url)
 
 
-def _connected(url: str) -> list[Finding]:
-    return asyncio.run(_ask(url))
+def _check_database(url: str) -> list[Finding]:
+    return asyncio.run(_database(url))
 
 
-async def _ask(url: str) -> list[Finding]:
-    async with database.connected(url) as connection:
-        return [
-            Finding("PostgreSQL's version", "ok", await database.server_version(connection)),
-            await _schema(connection),
-            await _durability(connection),
-            await _clock(connection),
-        ]
+async def _database(url: str) -> list[Finding]:
+    connection = await database.connect(url)
+    try:
+        with database.translated_errors(url):
+            return [
+                Finding("PostgreSQL's version", "ok", str(await connection.fetchval("SHOW server_version"))),
+                await _schema(connection),
+                await _durability(connection),
+                await _clock(connection),
+            ]
+    finally:
+        await connection.close()
 
 
 async def _schema(connection: database.Connection) -> Finding:
     try:
         await schema.require_current(connection)
     except StafetteError as error:
-        found, _, remedy = str(error).rpartition("; ")
-        return Finding("schema", "fail", found, remedy)
+        problem, _, remedy = str(error).rpartition("; ")
+        return Finding("schema", "fail", problem, remedy)
     return Finding("schema", "ok", f"version {schema.newest_version()}")
 
 
@@ -170,20 +174,20 @@ async def _durability(connection: database.Connection) -> Finding:
     try:
         await schema.require_durability(connection)
     except StafetteError as error:
-        found, _, remedy = str(error).rpartition("; ")
-        return Finding("durability", "fail", found, remedy)
-    return Finding("durability", "ok", "an answered send is on disk")
+        problem, _, remedy = str(error).rpartition("; ")
+        return Finding("durability", "fail", problem, remedy)
+    return Finding("durability", "ok", "a confirmed send is on disk")
 
 
-async def _clock(connection: database.Connection) -> Finding:
-    """Compare the clocks; the database looked at its own at some time while we waited."""
+async def _clock(connection: asyncpg.Connection[asyncpg.Record]) -> Finding:
+    """Compare the clocks. The database read its clock at some time between `before` and `after`."""
     before = time.time()
-    theirs = await database.server_time(connection)
+    database_time = float(await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())"))
     after = time.time()
-    apart = max(before - theirs, theirs - after, 0.0)
-    if apart <= CLOCK_SECONDS:
-        return Finding("clock", "ok", f"within {max(apart, after - before, 0.001):.3f} s of the database's")
-    return Finding("clock", "warn", f"{apart:.1f} s from the database's", "let both machines set their clocks by NTP")
+    difference = max(before - database_time, database_time - after, 0.0)
+    if difference <= CLOCK_SECONDS:
+        return Finding("clock", "ok", f"within {max(difference, after - before, 0.001):.3f} s of the database's")
+    return Finding("clock", "warn", f"{difference:.1f} s off the database's", "synchronise both machines with NTP")
 
 
 # The machine
@@ -192,67 +196,69 @@ async def _clock(connection: database.Connection) -> Finding:
 def _java() -> list[Finding]:
     from stafette.pipeline import java
 
-    wanted = " or ".join(map(str, java.VERSIONS))
+    versions = " or ".join(map(str, java.VERSIONS))
     try:
-        found = java.version(java.home() / "bin" / "java")
+        version = java.version(java.home() / "bin" / "java")
     except StafetteError as error:
         problem, _, remedy = str(error).rpartition("; ")
         return [Finding("Java for the analysis", "warn", problem, remedy)]
-    if found not in java.VERSIONS:
-        return [Finding("Java for the analysis", "warn", f"version {found}", f"set JAVA_HOME to Java {wanted}")]
-    return [Finding("Java for the analysis", "ok", f"version {found}")]
+    if version not in java.VERSIONS:
+        return [Finding("Java for the analysis", "warn", f"version {version}", f"set JAVA_HOME to Java {versions}")]
+    return [Finding("Java for the analysis", "ok", f"version {version}")]
 
 
 def _ports(data: Path) -> list[Finding]:
-    return [_port(kind, port, flag, running(kind, data)) for kind, (port, flag) in PORTS.items()]
+    return [_port(kind, port, flag, running_url(kind, data)) for kind, (port, flag) in PORTS.items()]
 
 
-def _port(kind: str, port: int, flag: str, ours: str | None) -> Finding:
+def _port(kind: str, port: int, flag: str, url: str | None) -> Finding:
     name = f"port {port} of the {kind}"
-    if ours is not None:
-        elsewhere = "" if ours.rstrip("/").endswith(f":{port}") else ", on another port"
-        return Finding(name, "ok", f"ours serves at {ours}{elsewhere}")
+    if url is not None:
+        elsewhere = "" if url.rstrip("/").endswith(f":{port}") else ", on another port"
+        return Finding(name, "ok", f"in use by this {kind} at {url}{elsewhere}")
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: what lingers is no obstacle
+        probe.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # as servers do: a closed connection that lingers does not matter
         try:
             probe.bind((LOOPBACK, port))
         except OSError as error:
-            return Finding(name, "warn", f"taken: {error.strerror}", f"choose another with `stafette up {flag} PORT`")
+            return Finding(name, "warn", f"in use: {error.strerror}", f"choose another with `stafette up {flag} PORT`")
     return Finding(name, "ok", "free")
 
 
 def _disk_space(data: Path) -> list[Finding]:
-    free = shutil.disk_usage(_existing(data)).free
+    free = shutil.disk_usage(_nearest_existing(data)).free
     state: Literal["ok", "warn", "fail"] = "fail" if free < NO_SPACE else "warn" if free < LITTLE_SPACE else "ok"
-    remedy = None if state == "ok" else "make room, or choose another folder with --data"
+    remedy = None if state == "ok" else "free some space, or choose another folder with --data"
     return [Finding("disk space", state, f"{free / GIBIBYTE:,.1f} GiB free for {data}", remedy)]
 
 
 def _data_folder(data: Path) -> list[Finding]:
-    place = _existing(data)
-    if not place.is_dir():
-        return [Finding("data folder", "fail", f"{place} is not a folder", "choose another with --data")]
-    if not os.access(place, os.W_OK | os.X_OK):
-        remedy = "choose another with --data, or become its owner"
-        return [Finding("data folder", "fail", f"you may not write in {place}", remedy)]
-    if place != data.resolve():
-        return [Finding("data folder", "ok", f"{data} is made when it is needed")]
-    if place.stat().st_mode & stat.S_IWOTH:
-        return [Finding("data folder", "fail", f"everybody may write in {data}", f"chmod o-w {data}")]
+    folder = _nearest_existing(data)
+    if not folder.is_dir():
+        return [Finding("data folder", "fail", f"{folder} is not a folder", "choose another with --data")]
+    if not os.access(folder, os.W_OK | os.X_OK):
+        remedy = "choose another with --data, or change its owner"
+        return [Finding("data folder", "fail", f"no permission to write in {folder}", remedy)]
+    if folder != data.resolve():
+        return [Finding("data folder", "ok", f"{data} will be created when it is needed")]
+    if folder.stat().st_mode & stat.S_IWOTH:
+        return [Finding("data folder", "fail", f"every user may write in {data}", f"chmod o-w {data}")]
     return [Finding("data folder", "ok", str(data))]
 
 
-def _existing(data: Path) -> Path:
+def _nearest_existing(data: Path) -> Path:
     """The data folder, or the nearest one above it that exists."""
-    whole = data.resolve()
-    return next(place for place in (whole, *whole.parents) if place.exists())
+    path = data.resolve()
+    return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
 def _libraries() -> list[Finding]:
     findings = []
     for part, names in LIBRARIES.items():
         missing = [name for name in names if importlib.util.find_spec(name) is None]
-        found = f"not installed: {', '.join(missing)}" if missing else "installed"
+        detail = f"not installed: {', '.join(missing)}" if missing else "installed"
         remedy = f"pip install 'stafette[{part}]'" if missing else None
-        findings.append(Finding(f"libraries of the {part}", "warn" if missing else "ok", found, remedy))
+        findings.append(Finding(f"libraries of the {part}", "warn" if missing else "ok", detail, remedy))
     return findings

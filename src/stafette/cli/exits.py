@@ -1,5 +1,5 @@
 """Exit codes: 0 ok, 1 error, 2 usage, 3 cannot connect, 4 not found or empty, 5 timed out, 99 a threshold failed,
-130 broken off with Ctrl-C."""
+130 interrupted with Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMED_OUT = 5
 THRESHOLD = 99
 INTERRUPTED = 130
 
-_BY_ERROR = {
+_CODES_BY_ERROR = {
     errors.Unavailable: CANNOT_CONNECT,
     errors.ServerFull: CANNOT_CONNECT,
     errors.QueueNotFound: NOT_FOUND,
@@ -24,7 +24,7 @@ _BY_ERROR = {
 
 
 class NoMessage(errors.StafetteError):
-    """No message was there, or none came in time: no failure, but a script can ask for it."""
+    """There was no message, or none arrived in time: not a failure, but scripts see it in the exit code."""
 
     def __init__(self, queue: str | None, wait: float | None) -> None:
         self.queue = queue
@@ -33,15 +33,15 @@ class NoMessage(errors.StafetteError):
 
     def __str__(self) -> str:
         if self.wait:
-            return f"no message came to {self.queue} within {self.wait:g} seconds"
+            return f"no message arrived in {self.queue} within {self.wait:g} seconds"
         return f"there is no message for you in {self.queue}"
 
 
 def exit_code(error: errors.StafetteError) -> int:
-    """The exit code that an error ends the command with."""
+    """The exit code for an error."""
     if isinstance(error, NoMessage):
         return error.exit_code
     series = sys.modules.get("stafette.lab.series.series_folder")  # only the commands of the laboratory load it
     if series is not None and isinstance(error, series.SeriesNotFound):
         return NOT_FOUND
-    return next((code for kind, code in _BY_ERROR.items() if isinstance(error, kind)), ERROR)
+    return next((code for kind, code in _CODES_BY_ERROR.items() if isinstance(error, kind)), ERROR)

@@ -22,26 +22,28 @@ SEPARATORS = (",", ";", "\t")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 Table = list[tuple[int, list[str]]]
-"""Each row with its number, counted as a spreadsheet does: the header is row 1."""
+"""Each row with its number as in a spreadsheet: the header is row 1."""
 
 
 def factorial(
-    table: Annotated[Path, typer.Argument(metavar="TABLE.csv", help="One row per run, with a header; , ; or tabs.")],
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE.csv", help="One row per run, with a header; separated by , ; or tabs.")
+    ],
     factors: Annotated[str, typer.Option("--factors", metavar="A,B,…", help="Columns with two levels each.")],
-    response: Annotated[str, typer.Option("--response", metavar="COLUMN", help="The column with what was measured.")],
-    level: Annotated[float, typer.Option("--level", help="Level of confidence of the intervals.")] = 0.95,
+    response: Annotated[str, typer.Option("--response", metavar="COLUMN", help="Column with the measured value.")],
+    level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
     multiplicative: Annotated[
-        bool, typer.Option("--multiplicative", help="Factors multiply: work on natural logarithms of the response.")
+        bool, typer.Option("--multiplicative", help="Factors multiply: analyse the natural logarithm of the response.")
     ] = False,
     signs: Annotated[bool, typer.Option("--signs", help="Print the sign table, too.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Effects of factors with two levels, their share of the variation, and intervals when runs are repeated.
+    """Compute the effects of factors with two levels, their share of the variation, and intervals if runs repeat.
 
     Example: stafette factorial runs.csv --factors clients,size --response mean_ms
     """
     names = [name.strip() for name in next(csv.reader([factors], skipinitialspace=True), [])]
-    analysis = _analysed(table, names, response.strip(), level, multiplicative)
+    analysis = _analyse(table, names, response.strip(), level, multiplicative)
     for note in analysis.notes:
         say(note)
     if as_json:
@@ -54,7 +56,7 @@ def factorial(
         show_table(_signs(analysis, response), as_json=False)
 
 
-def _analysed(path: Path, names: list[str], response: str, level: float, multiplicative: bool) -> Analysis:
+def _analyse(path: Path, names: list[str], response: str, level: float, multiplicative: bool) -> Analysis:
     try:
         from stafette.statistics import factorial as statistics
         from stafette.statistics.levels import check_names
@@ -62,7 +64,7 @@ def _analysed(path: Path, names: list[str], response: str, level: float, multipl
         raise StafetteError(f"the analysis needs {error.name}; install stafette[lab]") from error
     check_names(names)
     if response in names:
-        raise InvalidRequest(f"column {response} is both factor and response; name another response")
+        raise InvalidRequest(f"column {response} is both factor and response; choose another response")
     header, rows, decimal_comma = _read(path, [*names, response])
     columns = {name: _cells(header, rows, name) for name in (*names, response)}
     if decimal_comma:
@@ -76,7 +78,7 @@ def _analysed(path: Path, names: list[str], response: str, level: float, multipl
     )
 
 
-def _read(path: Path, wanted: Sequence[str]) -> tuple[list[str], Table, bool]:
+def _read(path: Path, requested: Sequence[str]) -> tuple[list[str], Table, bool]:
     """The header, the rows that are not blank, and whether numbers may be written with a comma."""
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -85,65 +87,69 @@ def _read(path: Path, wanted: Sequence[str]) -> tuple[list[str], Table, bool]:
     except UnicodeDecodeError as error:
         raise InvalidRequest(f"{path} is not UTF-8 text; save it as CSV in UTF-8") from error
     if not text.strip():
-        raise InvalidRequest(f"{path} is empty; give a header and a row for each run")
+        raise InvalidRequest(f"{path} is empty; write a header and a row for each run")
     try:
-        separator = _separator(text, wanted)
+        separator = _separator(text, requested)
         records = list(enumerate(csv.reader(io.StringIO(text), delimiter=separator), start=1))
     except csv.Error as error:
         raise InvalidRequest(f"{path} is not CSV: {error}") from error
-    filled = [(number, [cell.strip() for cell in cells]) for number, cells in records if any(map(str.strip, cells))]
-    (_, header), *rows = filled
-    _check_shape(path, header, rows, wanted)
+    numbered_rows = [
+        (number, [cell.strip() for cell in cells]) for number, cells in records if any(map(str.strip, cells))
+    ]
+    (_, header), *rows = numbered_rows
+    _check_shape(path, header, rows, requested)
     return header, rows, separator != ","
 
 
-def _separator(text: str, wanted: Sequence[str]) -> str:
-    """The one that makes the most of the wanted columns appear in the header, and else the most columns."""
+def _separator(text: str, requested: Sequence[str]) -> str:
+    """The separator that gives the most requested columns in the header, then the most columns."""
 
     def columns(separator: str) -> tuple[int, int]:
         header = [cell.strip() for cell in next(csv.reader(io.StringIO(text.lstrip()), delimiter=separator), [])]
-        return len(set(wanted) & set(header)), len(header)
+        return len(set(requested) & set(header)), len(header)
 
     return max(SEPARATORS, key=columns)
 
 
-def _check_shape(path: Path, header: list[str], rows: Table, wanted: Sequence[str]) -> None:
-    for name in wanted:
+def _check_shape(path: Path, header: list[str], rows: Table, requested: Sequence[str]) -> None:
+    for name in requested:
         if name not in header:
-            raise InvalidRequest(f"there is no column {name} in {path}; its columns are {', '.join(header)}")
+            raise InvalidRequest(f"{path} has no column {name}; its columns are {', '.join(header)}")
         if header.count(name) > 1:
-            raise InvalidRequest(f"{header.count(name)} columns are named {name} in row 1; rename all but one")
+            raise InvalidRequest(f"{header.count(name)} columns are named {name} in row 1; give each its own name")
     if not rows:
-        raise InvalidRequest(f"{path} has a header but no rows; give one for each run")
+        raise InvalidRequest(f"{path} has a header but no rows; add a row for each run")
     for number, cells in rows:
         if len(cells) != len(header):
             raise InvalidRequest(f"row {number} has {len(cells)} columns and the header {len(header)}; make them equal")
 
 
 def _cells(header: list[str], rows: Table, name: str) -> list[str]:
-    place = header.index(name)
+    position = header.index(name)
     for number, cells in rows:
-        if not cells[place]:
-            raise InvalidRequest(f"column {name} is empty in row {number}; fill it in, or leave out the row")
-    return [cells[place] for _, cells in rows]
+        if not cells[position]:
+            raise InvalidRequest(f"column {name} is empty in row {number}; fill it in, or delete the row")
+    return [cells[position] for _, cells in rows]
 
 
 def _with_points(cells: list[str]) -> list[str]:
-    """Numbers written with a comma, if that is what the column has; a column that has points as well is left alone."""
-    pointed = [cell.replace(",", ".", 1) for cell in cells]
-    commas_only = not any("." in cell for cell in cells) and all(_NUMBER.fullmatch(cell) for cell in pointed)
-    return pointed if commas_only else cells
+    """Replace decimal commas by points if all cells are such numbers; a column that has points stays as it is."""
+    with_points = [cell.replace(",", ".", 1) for cell in cells]
+    commas_only = not any("." in cell for cell in cells) and all(_NUMBER.fullmatch(cell) for cell in with_points)
+    return with_points if commas_only else cells
 
 
 def _number(column: str, row: int, cell: str) -> float:
     value = float(cell) if _NUMBER.fullmatch(cell) else math.nan
     if not math.isfinite(value):
-        raise InvalidRequest(f"column {column} has {cell!r} in row {row}, which is not a number; leave out the row")
+        raise InvalidRequest(
+            f"column {column} has {cell!r} in row {row}, which is not a number; correct it, or delete the row"
+        )
     return value
 
 
 def _summary(analysis: Analysis) -> dict[str, object]:
-    """The shape that `--json` promises."""
+    """The object that `--json` prints."""
     bounds = {effect.name: (effect.low, effect.high) for effect in analysis.effects if effect.low is not None}
     shares = {effect.name: effect.share for effect in analysis.effects if effect.share is not None}
     return {
@@ -155,17 +161,17 @@ def _summary(analysis: Analysis) -> dict[str, object]:
 
 def _heading(analysis: Analysis, response: str) -> list[str]:
     counts = sorted({combination.repetitions for combination in analysis.combinations})
-    times = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    of = f"the logarithm of {response}" if analysis.multiplicative else response
+    count = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    subject = f"the logarithm of {response}" if analysis.multiplicative else response
     levels = [f"{factor.name}: {factor.low} is -1, {factor.high} is +1" for factor in analysis.factors]
     repetitions = "repetition" if counts == [1] else "repetitions"
-    return [f"{of}, 2^{len(analysis.factors)} combinations, {times} {repetitions} each", *levels, ""]
+    return [f"{subject}, 2^{len(analysis.factors)} combinations, {count} {repetitions} each", *levels, ""]
 
 
 def _effects(analysis: Analysis) -> list[dict[str, object]]:
-    mean, *others = analysis.effects
+    mean, *effects = analysis.effects
     rows: list[dict[str, object]] = []
-    for effect in [mean, *sorted(others, key=lambda effect: -(effect.share or 0.0))]:
+    for effect in [mean, *sorted(effects, key=lambda effect: -(effect.share or 0.0))]:
         row: dict[str, object] = {"effect": effect.name, "value": effect.value}
         if analysis.multiplicative:
             row["times"] = effect.ratio
@@ -179,9 +185,9 @@ def _effects(analysis: Analysis) -> list[dict[str, object]]:
 
 
 def _signs(analysis: Analysis, response: str) -> list[dict[str, object]]:
-    of = f"ln {response}" if analysis.multiplicative else response
+    column = f"ln {response}" if analysis.multiplicative else response
     return [
         {effect.name: sign for effect, sign in zip(analysis.effects, combination.signs, strict=True)}
-        | {"repetitions": combination.repetitions, f"mean {of}": combination.mean}
+        | {"repetitions": combination.repetitions, f"mean {column}": combination.mean}
         for combination in analysis.combinations
     ]

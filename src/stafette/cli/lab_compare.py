@@ -1,4 +1,4 @@
-"""`stafette lab compare`: two series side by side."""
+"""`stafette lab compare`: prints two series side by side."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import Any
 
 import msgspec
 
-from stafette.cli.output import figure, say, show_json, show_lines, show_table
+from stafette.cli.output import format_number, say, show_json, show_lines, show_table
 from stafette.lab.series import comparison
 from stafette.lab.series.differences import Difference
 from stafette.lab.series.series_folder import Series
 from stafette.statistics.intervals import LEVEL
 
 
-def compared(a: Series, b: Series, *, as_json: bool) -> None:
-    """What changed from A to B, and what is set otherwise."""
-    found = comparison.compare_series(a, b)
-    differences, settings = found.differences, found.settings
-    for side in {a.name: found.a, b.name: found.b}.values():
+def show_comparison(a: Series, b: Series, *, as_json: bool) -> None:
+    """Print how the metrics of B differ from those of A, and which settings differ."""
+    compared = comparison.compared(a, b)
+    differences, settings = compared.differences, compared.settings
+    for side in {a.name: compared.a, b.name: compared.b}.values():
         if side.invalid:
             name = side.series.name
             say(f"{side.invalid} of {len(side.runs)} runs of {name} are not valid; `stafette lab show {name}` says why")
     if as_json:
-        changed = [{"setting": path, "a": theirs, "b": ours} for path, theirs, ours in settings]
-        named = {"a": a.name, "b": b.name, "level": LEVEL}
-        show_json(named | {"differences": differences, "settings": changed})
+        changes = [{"setting": path, "a": value_a, "b": value_b} for path, value_a, value_b in settings]
+        header = {"a": a.name, "b": b.name, "level": LEVEL}
+        show_json(header | {"differences": differences, "settings": changes})
         return
-    show_lines([f"A  {a.name}, {len(found.a.runs)} runs", f"B  {b.name}, {len(found.b.runs)} runs", ""])
-    show_table(_rows(differences), as_json=False)
+    show_lines([f"A  {a.name}, {len(compared.a.runs)} runs", f"B  {b.name}, {len(compared.b.runs)} runs", ""])
+    show_table(_table_rows(differences), as_json=False)
     show_lines([""])
     if settings:
-        rows = [{"setting": path, "A": _shown(theirs), "B": _shown(ours)} for path, theirs, ours in settings]
+        rows = [{"setting": path, "A": _format_value(a), "B": _format_value(b)} for path, a, b in settings]
         show_table(rows, as_json=False)
     else:
         show_lines(["all settings are the same"])
 
 
-def _rows(differences: Sequence[Difference]) -> list[dict[str, object]]:
+def _table_rows(differences: Sequence[Difference]) -> list[dict[str, object]]:
     several = len({difference.label for difference in differences}) > 1
     texts = [_texts(difference) for difference in differences]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
@@ -60,7 +60,7 @@ def _rows(differences: Sequence[Difference]) -> list[dict[str, object]]:
 
 def _texts(difference: Difference) -> tuple[str, str, str, str]:
     a, b, change = difference.mean_a, difference.mean_b, difference.change
-    means = figure(a, [b]), figure(b, [a])
+    means = format_number(a, [b]), format_number(b, [a])
     if change is None:
         return *means, "-", "-"
     pattern = "{:+.4f}" if difference.kind == "difference" else "× {:.3f}"
@@ -70,5 +70,5 @@ def _texts(difference: Difference) -> tuple[str, str, str, str]:
     return *means, pattern.format(change.value), bounds
 
 
-def _shown(value: Any) -> str | None:
+def _format_value(value: Any) -> str | None:
     return value if isinstance(value, str | None) else msgspec.json.encode(value).decode()

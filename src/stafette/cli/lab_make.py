@@ -1,4 +1,4 @@
-"""Makes a series for `stafette lab run`, and says how it went by table and exit code."""
+"""Runs a series for `stafette lab run`, and reports it as a table and an exit code."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 
 import typer
 
-from stafette.cli import lab_runs
-from stafette.cli.analyze import reported
+from stafette.cli import analyze, lab_runs
 from stafette.cli.exits import ERROR, INTERRUPTED, THRESHOLD
 from stafette.cli.lab_progress import Follower
 from stafette.cli.output import say, show_json, show_table
@@ -21,72 +20,73 @@ from stafette.lab.series import archive, series_folder
 from stafette.lab.series import run_views as lab_views
 from stafette.lab.series.series_folder import Series
 
-BREAKING_OFF = (signal.SIGINT, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def make(
-    file: Path, *, profile: str | None, runs: Path, new: bool, report: bool, as_json: bool, again: list[str]
+    file: Path, *, profile: str | None, runs: Path, new: bool, report: bool, as_json: bool, resume_command: list[str]
 ) -> None:
-    """Begin or continue a series, see it through, and show its runs; `again` is how to continue it."""
-    chosen = series_folder.begin(runs, experiment_file.read(file, profile), file=file, profile=profile, new=new)
-    planned = chosen.record.runs
-    if archive.is_running(chosen):
-        say(f"series {chosen.name} has a runner, or had one until now; waiting for its end")
-    elif any(run.folder for run in planned):
-        done = sum(run.state == "done" for run in planned)
-        say(f"continues {chosen.name}: {done} of {len(planned)} runs are done")
+    """Start or continue a series, wait for its end, and show its runs; `resume_command` would continue it."""
+    series = series_folder.begin(runs, experiment_file.read(file, profile), file=file, profile=profile, new=new)
+    runs_of_series = series.record.runs
+    if archive.being_run(series):
+        say(f"series {series.name} is being run by another process; waiting for its end")
+    elif any(run.folder for run in runs_of_series):
+        done_count = sum(run.state == "done" for run in runs_of_series)
+        say(f"continuing {series.name}: {done_count} of {len(runs_of_series)} runs are done")
     else:
-        say(f"series {chosen.name}: {len(planned)} run{'s' * (len(planned) != 1)}, in {chosen.folder}")
+        plural = "" if len(runs_of_series) == 1 else "s"
+        say(f"series {series.name}: {len(runs_of_series)} run{plural}, in {series.folder}")
     try:
-        with Follower(chosen) as follower:
-            asyncio.run(_made(chosen, follower))
+        with Follower(series) as follower:
+            asyncio.run(_run_series(series, follower))
     except (asyncio.CancelledError, KeyboardInterrupt):
-        say(f"broken off; `{shlex.join(again)}` goes on with what is missing")
+        say(f"interrupted; `{shlex.join(resume_command)}` continues with the missing runs")
         raise typer.Exit(INTERRUPTED) from None
-    _show(chosen, report=reported(chosen.folder) if report else None, as_json=as_json)
+    _show(series, report=analyze.report(series.folder) if report else None, as_json=as_json)
 
 
-async def _made(chosen: Series, follower: Follower) -> None:
+async def _run_series(series: Series, follower: Follower) -> None:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
-    asked = 0
+    signal_count = 0
 
-    def break_off() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
-            follower.broken_off()
+    def interrupt() -> None:
+        nonlocal signal_count
+        signal_count += 1
+        if signal_count == 1:
+            follower.show_interrupt()
             task.cancel()
             return
-        # Our end is the agents' sign to end everything; the usual way out would wait for them again.
+        # The agents stop everything when this process ends; a normal exit would wait for them again.
         follower.stop()
-        say("broken off at once; what still runs ends by itself in a moment")
+        say("interrupted at once; processes that still run will end by themselves")
         os._exit(INTERRUPTED)
 
     def report(progress: runner.Progress) -> None:
-        if asked and progress.phase == "prepare":  # an error while one run was ended must not let the next one begin
+        if signal_count and progress.phase == "prepare":  # an error while a run is stopped must not start the next run
             raise asyncio.CancelledError
         follower.report(progress)
 
-    for number in BREAKING_OFF:
-        loop.add_signal_handler(number, break_off)
-    await runner.run_series(chosen, report)
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, interrupt)
+    await runner.make(series, report)
 
 
-def _show(chosen: Series, *, report: Path | None, as_json: bool) -> None:
-    views = lab_views.views(chosen)
+def _show(series: Series, *, report: Path | None, as_json: bool) -> None:
+    views = lab_views.views(series)
     if as_json:
-        told = {"series": chosen.name, "folder": str(chosen.folder), "state": chosen.record.state, "runs": views}
-        show_json(told | ({"report": str(report)} if report else {}))
+        fields = {"series": series.name, "folder": str(series.folder), "state": series.record.state, "runs": views}
+        show_json(fields | ({"report": str(report)} if report else {}))
     else:
-        show_table(lab_runs.rows(views), as_json=False)
+        show_table(lab_runs.table_rows(views), as_json=False)
         if report:
             print(report)
     for view in views:
         if view.problem is not None:
             say(f"stafette: run {view.run} {'failed' if view.state != 'done' else 'is not valid'}: {view.problem}")
-        for missed in lab_runs.missed(view):
-            say(f"stafette: run {view.run} missed a threshold: {missed}")
+        for threshold in lab_runs.missed_thresholds(view):
+            say(f"stafette: run {view.run} missed a threshold: {threshold}")
     if any(view.problem is not None for view in views):
         raise typer.Exit(ERROR)
     if any(view.missed for view in views):

@@ -1,4 +1,4 @@
-"""A series under way, for the person who waits: drawn on a terminal, a line for each finished run elsewhere."""
+"""The progress of a running series: a live display on a terminal, elsewhere a line for each finished run."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from stafette.cli.output import figure, say
+from stafette.cli.output import format_number, say
 from stafette.lab.running.runner import Progress
 from stafette.lab.series.run_views import RunView, view
 from stafette.lab.series.series_folder import Series
 
 UNDER_LOAD = ("warm-up", "measure", "cool-down")
 BAR_WIDTH = 32
-PICTURES_PER_SECOND = 4
+REFRESHES_PER_SECOND = 4
 
 
 class Follower:
-    """Follows a series on standard error; what it draws is gone when it leaves."""
+    """Shows the progress of a series on standard error, and clears the display at the end."""
 
     def __init__(self, series: Series) -> None:
         self._series = series
-        self._now: Progress | None = None
-        self._heard = self._began = time.monotonic()
-        self._run_seconds = 0.0
-        self._beside: list[float] = []
-        """How long each run took beside its load: to prepare it and to check it."""
-        self._breaking_off = False
+        self._progress: Progress | None = None
+        self._reported_at = self._run_started_at = time.monotonic()
+        self._load_seconds = 0.0
+        self._overhead_seconds: list[float] = []
+        """Of each run that has ended: how long it took besides its load, to prepare and to check it."""
+        self._interrupted = False
         self._live: Live | None = None
         if sys.stderr.isatty():
             self._live = Live(
                 console=Console(stderr=True),
-                get_renderable=self._picture,
-                refresh_per_second=PICTURES_PER_SECOND,
+                get_renderable=self._render,
+                refresh_per_second=REFRESHES_PER_SECOND,
                 transient=True,
             )
 
@@ -52,101 +52,101 @@ class Follower:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self._tell_of_last()
+            self._print_ended_run()
         self.stop()
 
     def stop(self) -> None:
-        """Leave the terminal as it was."""
+        """Clear the display."""
         if self._live is not None:
             self._live.stop()
 
     def report(self, progress: Progress) -> None:
-        """Take in how far the series is."""
-        if self._now is None or progress.place != self._now.place:
-            self._tell_of_last()
-            self._began = time.monotonic()
-            self._run_seconds = progress.seconds_left
-        self._now = progress
-        self._heard = time.monotonic()
+        """Take a progress report of the runner."""
+        if self._progress is None or progress.place != self._progress.place:
+            self._print_ended_run()
+            self._run_started_at = time.monotonic()
+            self._load_seconds = progress.seconds_left
+        self._progress = progress
+        self._reported_at = time.monotonic()
 
-    def broken_off(self) -> None:
-        """Say that it takes a moment."""
-        self._breaking_off = True
+    def show_interrupt(self) -> None:
+        """Show that the run is being stopped, which takes a moment."""
+        self._interrupted = True
         if self._live is None:
-            say("ending what runs; a further Ctrl-C leaves that to itself")
+            say("stopping the run; press Ctrl-C again to exit without waiting")
 
-    def _tell_of_last(self) -> None:
-        """One line about the run that has just ended."""
-        if self._now is None:
+    def _print_ended_run(self) -> None:
+        """Print a line about the run that has just ended."""
+        if self._progress is None:
             return
-        self._beside.append(time.monotonic() - self._began - self._run_seconds)
-        place, runs = self._now.place, len(self._series.record.runs)
-        line = f"{place} of {runs}: {_outcome(view(self._series, place))}"
+        self._overhead_seconds.append(time.monotonic() - self._run_started_at - self._load_seconds)
+        position, count = self._progress.place, len(self._series.record.runs)
+        line = f"{position} of {count}: {_outcome(view(self._series, position))}"
         if self._live is None:
             say(line)
         else:
             self._live.console.print(Text(line, no_wrap=True, overflow="ellipsis"))
 
-    # The picture; no line may reach the edge, or the ^C that a terminal writes would begin a new one
+    # The display. No line may reach the edge: the ^C that a terminal prints would start a new line
 
-    def _picture(self) -> Group:
-        if self._breaking_off:
-            return Group(Text("ending what runs …  (a further Ctrl-C leaves that to itself)", style="yellow"))
-        now = self._now
-        if now is None:
-            return Group(Text("reaching the machines …", style="dim"))
-        planned = self._series.record.runs[now.place - 1]
+    def _render(self) -> Group:
+        if self._interrupted:
+            return Group(Text("stopping the run …  (press Ctrl-C again to exit without waiting)", style="yellow"))
+        progress = self._progress
+        if progress is None:
+            return Group(Text("connecting to the machines …", style="dim"))
+        planned = self._series.record.runs[progress.place - 1]
         title = Text.assemble(
-            (f"run {now.place} of {now.runs}", "bold"), f"  {planned.label}, repetition {planned.repetition}"
+            (f"run {progress.place} of {progress.runs}", "bold"), f"  {planned.label}, repetition {planned.repetition}"
         )
         title.no_wrap, title.overflow = True, "ellipsis"
-        return Group(title, self._course(now), _figures(now))
+        return Group(title, self._progress_line(progress), _metrics_line(progress))
 
-    def _course(self, now: Progress) -> Table:
-        """How far the run is, and when it and all others will be over."""
-        left, to_come = self._left(now), self._to_come(now)
+    def _progress_line(self, progress: Progress) -> Table:
+        """The phase of the run, its remaining time, and that of the series."""
+        run_seconds, series_seconds = self._remaining_load(progress), self._remaining_series(progress)
         line = Table.grid(padding=(0, 2, 0, 0))
         line.add_column(width=len("  cool-down"))
         line.add_row(
-            Text(f"  {now.phase}"),
-            ProgressBar(total=self._run_seconds, completed=self._run_seconds - left, width=BAR_WIDTH),
-            Text(f"{_clock(left)} left" if now.phase in UNDER_LOAD else ""),
-            Text(f"all in about {_clock(to_come)}" if to_come >= 1 else "", style="dim"),
+            Text(f"  {progress.phase}"),
+            ProgressBar(total=self._load_seconds, completed=self._load_seconds - run_seconds, width=BAR_WIDTH),
+            Text(f"{_format_duration(run_seconds)} left" if progress.phase in UNDER_LOAD else ""),
+            Text(f"all runs in about {_format_duration(series_seconds)}" if series_seconds >= 1 else "", style="dim"),
         )
         return line
 
-    def _left(self, now: Progress) -> float:
-        if now.phase == "check":
+    def _remaining_load(self, progress: Progress) -> float:
+        if progress.phase == "check":
             return 0.0
-        since = time.monotonic() - self._heard if now.phase in UNDER_LOAD else 0.0
-        return max(0.0, now.seconds_left - since)
+        elapsed = time.monotonic() - self._reported_at if progress.phase in UNDER_LOAD else 0.0
+        return max(0.0, progress.seconds_left - elapsed)
 
-    def _to_come(self, now: Progress) -> float:
-        """How long all that is missing will take, going by what the runs so far took beside their load."""
-        load = self._left(now)
-        spent = time.monotonic() - self._began - (self._run_seconds - load)  # on this run, beside its load
-        usual = sum(self._beside) / len(self._beside) if self._beside else spent
+    def _remaining_series(self, progress: Progress) -> float:
+        """Seconds to the end of the series, if each run has the mean overhead of the runs so far."""
+        load = self._remaining_load(progress)
+        overhead = time.monotonic() - self._run_started_at - (self._load_seconds - load)  # of this run, so far
+        expected = sum(self._overhead_seconds) / len(self._overhead_seconds) if self._overhead_seconds else overhead
         waiting = sum(run.state == "waiting" for run in self._series.record.runs)
-        return load + max(0.0, usual - spent) + now.later_seconds + waiting * usual
+        return load + max(0.0, expected - overhead) + progress.later_seconds + waiting * expected
 
 
-def _figures(now: Progress) -> Text:
-    if now.throughput is None:
-        return Text("  database, brokers and clients start", style="dim")
-    errors = Text(f"{now.errors:,} errors", style="red" if now.errors else "")
-    mean = "" if now.response_ms is None else f"{figure(now.response_ms)} ms"
-    return Text("  ·  ").join([Text(f"  {now.throughput:,.0f} requests/s"), Text(mean or "no answer"), errors])
+def _metrics_line(progress: Progress) -> Text:
+    if progress.throughput is None:
+        return Text("  starting database, brokers and clients", style="dim")
+    errors = Text(f"{progress.errors:,} errors", style="red" if progress.errors else "")
+    mean = "" if progress.response_ms is None else f"{format_number(progress.response_ms)} ms"
+    return Text("  ·  ").join([Text(f"  {progress.throughput:,.0f} requests/s"), Text(mean or "no answer"), errors])
 
 
 def _outcome(run: RunView) -> str:
     name = f"{run.label}, repetition {run.repetition}"
     if run.state != "done":
         return f"{name} {run.state}: {run.why}"
-    figures = f"{figure(run.metrics['throughput'])} requests/s, {figure(run.metrics['mean_ms'])} ms"
-    return f"{name}: {figures}" if run.valid else f"{name}: {figures}, but {run.sentences[0]}"
+    metrics = f"{format_number(run.metrics['throughput'])} requests/s, {format_number(run.metrics['mean_ms'])} ms"
+    return f"{name}: {metrics}" if run.valid else f"{name}: {metrics}, but {run.sentences[0]}"
 
 
-def _clock(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"

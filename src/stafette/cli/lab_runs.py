@@ -1,4 +1,4 @@
-"""The runs of a series as commands show them."""
+"""The runs of a series as rows of a table."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from stafette.cli.output import figure
+from stafette.cli.output import format_number
 from stafette.lab.series.run_views import RunView
 
 
-def missed(run: RunView) -> list[str]:
-    """The thresholds that a run did not reach, in words."""
-    return [f"{result.metric} {result.threshold} (was {figure(result.value)})" for result in run.missed]
+def missed_thresholds(run: RunView) -> list[str]:
+    """Texts of the thresholds that a run missed."""
+    return [f"{result.metric} {result.threshold} (was {format_number(result.value)})" for result in run.missed]
 
 
-def rows(runs: Sequence[RunView]) -> list[dict[str, object]]:
-    """The table of runs."""
+def table_rows(runs: Sequence[RunView]) -> list[dict[str, object]]:
+    """A row for each run."""
     thresholds = any(run.thresholds for run in runs)
     return [
         {
@@ -38,7 +38,7 @@ def rows(runs: Sequence[RunView]) -> list[dict[str, object]]:
 def _thresholds(run: RunView) -> Text | None:
     if not run.thresholds:
         return None
-    return Text("; ".join(missed(run)), style="red") if run.missed else Text("met", style="green")
+    return Text("; ".join(missed_thresholds(run)), style="red") if run.missed else Text("met", style="green")
 
 
 def _verdict(run: RunView) -> Text | None:

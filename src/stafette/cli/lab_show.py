@@ -1,4 +1,4 @@
-"""Series and their runs for people: `stafette lab ls` and `stafette lab show`."""
+"""`stafette lab ls` and `stafette lab show`: print series and their runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from rich.text import Text
 
 from stafette.cli import lab_runs
-from stafette.cli.output import figure, say, show_json, show_lines, show_record, show_table
+from stafette.cli.output import format_number, say, show_json, show_lines, show_record, show_table
 from stafette.errors import InvalidRequest
 from stafette.lab.series import archive, series_folder
 from stafette.lab.series import run_views as lab_views
@@ -22,85 +22,89 @@ from stafette.runs.records import Check, RunRecord
 from stafette.statistics.intervals import LEVEL
 
 
-def listed(runs: Path, *, as_json: bool) -> None:
-    """All series, the newest last."""
-    found = [
+def list_series(runs: Path, *, as_json: bool) -> None:
+    """Print all series, the newest last."""
+    rows = [
         {
-            "name": one.name,
-            "experiment": one.record.experiment,
-            "profile": one.record.profile,
-            "started": one.record.started_at if as_json else _moment(one.record.started_at),
-            "done": sum(run.state == "done" for run in one.record.runs),
-            "runs": len(one.record.runs),
-            "state": archive.state(one),
+            "name": series.name,
+            "experiment": series.record.experiment,
+            "profile": series.record.profile,
+            "started": series.record.started_at if as_json else _format_time(series.record.started_at),
+            "done": sum(run.state == "done" for run in series.record.runs),
+            "runs": len(series.record.runs),
+            "state": archive.state(series),
         }
-        for one in series_folder.all_series(runs)
+        for series in series_folder.every(runs)
     ]
-    if not found and not as_json:
-        say(f"there are no series in {runs} yet; make one with `stafette lab run`")
-    show_table(found, as_json=as_json)
+    if not rows and not as_json:
+        say(f"no series in {runs} yet; create one with `stafette lab run`")
+    show_table(rows, as_json=as_json)
 
 
-def shown(one: Series, *, as_json: bool) -> None:
-    """A series: what it was to find out, and each point over its repetitions."""
-    views = lab_views.views(one)
+def show_series(series: Series, *, as_json: bool) -> None:
+    """Print a series: its settings, and the mean of each point over its repetitions."""
+    views = lab_views.views(series)
     points = lab_views.points(views)
-    record = one.record
+    record = series.record
     if as_json:
-        facts: dict[str, object] = {"series": one.name, "folder": str(one.folder), "experiment": record.experiment}
-        facts |= {"profile": record.profile, "state": archive.state(one)}
-        facts |= {"started_at": record.started_at, "ended_at": record.ended_at or None}
-        show_json(facts | {"level": LEVEL, "points": points, "runs": views, "settings": record.settings})
+        fields: dict[str, object] = {"series": series.name, "folder": str(series.folder)}
+        fields |= {"experiment": record.experiment, "profile": record.profile, "state": archive.state(series)}
+        fields |= {"started_at": record.started_at, "ended_at": record.ended_at or None}
+        show_json(fields | {"level": LEVEL, "points": points, "runs": views, "settings": record.settings})
         return
-    show_record(_facts(one, views), as_json=False)
+    show_record(_series_fields(series, views), as_json=False)
     show_lines([""])
-    show_table(_rows_of_points(points), as_json=False)
+    show_table(_point_rows(points), as_json=False)
     problems = [f"run {view.run} ({view.label}): {view.problem}" for view in views if view.problem]
     problems += [
-        f"run {view.run} ({view.label}): missed {missed}" for view in views for missed in lab_runs.missed(view)
+        f"run {view.run} ({view.label}): missed {threshold}"
+        for view in views
+        for threshold in lab_runs.missed_thresholds(view)
     ]
     if problems:
         show_lines(["", *(Text(f"✗ {problem}", style="red") for problem in problems)])
 
 
-def run_shown(one: Series, place: int, *, as_json: bool) -> None:
-    """One run in full."""
-    if not 1 <= place <= len(one.record.runs):
-        raise InvalidRequest(f"series {one.name} has no run {place}; its runs are 1 to {len(one.record.runs)}")
-    record = lab_views.record_of(one, place)
+def show_run(series: Series, position: int, *, as_json: bool) -> None:
+    """Print one run in full."""
+    if not 1 <= position <= len(series.record.runs):
+        raise InvalidRequest(f"series {series.name} has no run {position}; its runs are 1 to {len(series.record.runs)}")
+    record = lab_views.record_of(series, position)
     if record is None:
-        raise InvalidRequest(f"run {place} of {one.name} was not begun yet; `stafette lab run` goes on with it")
-    view = lab_views.view(one, place)
-    folder = one.folder / RUNS / str(view.folder)
+        raise InvalidRequest(
+            f"run {position} of {series.name} has not started yet; `stafette lab run` continues the series"
+        )
+    view = lab_views.view(series, position)
+    folder = series.folder / RUNS / str(view.folder)
     if as_json:
         show_json({"folder": str(folder), "run": view.run} | msgspec.to_builtins(record) | {"state": view.state})
         return
-    show_record(_facts_of_run(record, view, folder), as_json=False)
+    show_record(_run_fields(record, view, folder), as_json=False)
     if record.summary is not None:
         show_lines([""])
-        show_table(_rows_of_parts(record), as_json=False)
+        show_table(_operation_rows(record), as_json=False)
     if record.checks:
-        show_lines(["", *(_line_of_check(check) for check in record.checks)])
+        show_lines(["", *(_check_line(check) for check in record.checks)])
     for result in record.thresholds:
-        sentence = f"{result.metric} {result.threshold}: it was {figure(result.value)}"
-        show_lines([_marked(result.ok, sentence)])
+        detail = f"{result.metric} {result.threshold}: it was {format_number(result.value)}"
+        show_lines([_format_check(result.ok, detail)])
     show_lines([""])
-    show_table(_rows_of_machines(record), as_json=False)
+    show_table(_machine_rows(record), as_json=False)
 
 
 # A series
 
 
-def _rows_of_points(points: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
-    texts = {metric: _estimates([point[metric] for point in points]) for metric in POINT_METRICS}
+def _point_rows(points: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
+    texts = {metric: _estimates([point[metric] for point in points]) for metric in SHOWN}
     return [
         {
             "point": point["point"],
             "runs": point["runs"],
-            "valid": _counted(point["valid"], point["runs"]),
-            **{heading: texts[metric][place] for metric, heading in POINT_METRICS.items()},
+            "valid": _format_share(point["valid"], point["runs"]),
+            **{heading: texts[metric][index] for metric, heading in SHOWN.items()},
         }
-        for place, point in enumerate(points)
+        for index, point in enumerate(points)
     ]
 
 
@@ -110,42 +114,45 @@ def _estimates(estimates: Sequence[Mapping[str, float | None]]) -> list[str]:
     texts = []
     for estimate in estimates:
         mean, half_width = estimate["mean"], estimate["half_width"]
-        texts.append(figure(mean, column) + ("" if half_width is None else f" ± {figure(half_width, column)}"))
+        texts.append(
+            format_number(mean, column) + ("" if half_width is None else f" ± {format_number(half_width, column)}")
+        )
     return texts
 
 
-def _counted(valid: int, runs: int) -> Text:
+def _format_share(valid: int, runs: int) -> Text:
     if valid == runs:
         return Text("all" if runs else "-", style="green" if runs else "")
     return Text(f"{valid} of {runs}" if valid else "none", style="red")
 
 
-def _facts(one: Series, views: Sequence[RunView]) -> dict[str, object]:
-    """What is worth knowing, without what was not said."""
-    record, settings = one.record, one.record.settings
+def _series_fields(series: Series, views: Sequence[RunView]) -> dict[str, object]:
+    """What to print about a series, without empty fields."""
+    record, settings = series.record, series.record.settings
     system, run = settings["system"], settings["run"]
-    done = sum(view.state == "done" for view in views)
-    facts = {
-        "series": one.name,
+    done_count = sum(view.state == "done" for view in views)
+    fields = {
+        "series": series.name,
         "title": settings["title"],
         "question": settings["question"],
         "source": settings["source"],
         "original": settings["original"],
         "profile": record.profile,
-        "state": f"{archive.state(one)}, {done} of {len(views)} runs done",
-        "started": _moment(record.started_at),
-        "ended": _moment(record.ended_at),
+        "state": f"{archive.state(series)}, {done_count} of {len(views)} runs done",
+        "started": _format_time(record.started_at),
+        "ended": _format_time(record.ended_at),
         "design": _design(settings["design"]),
-        "system": f"{_many(system['brokers'], 'broker')} × {_many(system['workers'], 'worker')}, "
-        f"{_many(system['connections'], 'connection')} to the database each, batches of at most {system['batch']}",
+        "system": f"{_format_count(system['brokers'], 'broker')} × {_format_count(system['workers'], 'worker')}, "
+        f"{_format_count(system['connections'], 'connection')} to the database each, "
+        f"batches of at most {system['batch']}",
         "database": system["database"],
         "load": "; ".join(_group(name, group) for name, group in settings["clients"].items()),
         "run": f"{run['warm_up']:g} s warm-up, {run['duration']:g} s measured, {run['cool_down']:g} s cool-down, "
         f"{_repetitions(run['repetitions'])}",
         "seed": record.seed,
-        "folder": str(one.folder),
+        "folder": str(series.folder),
     }
-    return {name: value for name, value in facts.items() if value not in ("", None)}
+    return {name: value for name, value in fields.items() if value not in ("", None)}
 
 
 def _design(design: Mapping[str, Any]) -> str:
@@ -157,54 +164,55 @@ def _design(design: Mapping[str, Any]) -> str:
 
 
 def _group(name: str, group: Mapping[str, Any]) -> str:
-    pace = f" at {group['rate']:g}/s" if group["rate"] else ""
+    rate = f" at {group['rate']:g}/s" if group["rate"] else ""
     parameters = ", ".join(f"{key} {_short(value)}" for key, value in group["parameters"].items())
-    called = "" if group["behaviour"] == name else f" {group['behaviour']}"
-    return f"{group['count']} {name}{called}{pace}" + (f" ({parameters})" if parameters else "")
+    behaviour = "" if group["behaviour"] == name else f" {group['behaviour']}"
+    return f"{group['count']} {name}{behaviour}{rate}" + (f" ({parameters})" if parameters else "")
 
 
 def _short(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode().replace('"', "")
 
 
-def _repetitions(wanted: int | Mapping[str, Any]) -> str:
-    if isinstance(wanted, int):
-        return _many(wanted, "repetition")
-    return f"repeated until {wanted['metric']} is known within {wanted['within']:.0%}, at most {wanted['most']} times"
+def _repetitions(repetitions: int | Mapping[str, Any]) -> str:
+    if isinstance(repetitions, int):
+        return _format_count(repetitions, "repetition")
+    metric, within = repetitions["metric"], repetitions["within"]
+    return f"repeated until {metric} is known within {within:.0%}, at most {repetitions['most']} times"
 
 
 # A run
 
 
-def _facts_of_run(record: RunRecord, view: RunView, folder: Path) -> dict[str, object]:
-    facts: dict[str, object] = {
+def _run_fields(record: RunRecord, view: RunView, folder: Path) -> dict[str, object]:
+    fields: dict[str, object] = {
         "run": record.id,
         "point": record.label,
         "repetition": record.repetition,
         "state": view.state + (f": {record.why}" if record.why else ""),
         "verdict": None if view.valid is None else "valid" if view.valid else "not valid",
-        "started": _moment(record.started_at),
+        "started": _format_time(record.started_at),
         "seed": record.seed,
     }
     if record.summary is not None:
         summary, window = record.summary, record.summary.window
         start = datetime.datetime.fromtimestamp(window.start_ns / 1e9, datetime.UTC).isoformat(timespec="milliseconds")
-        facts |= {
-            "window": f"{window.seconds:g} s from {_moment(start)}",
-            "throughput": f"{figure(summary.overall.throughput_per_s)} requests/s",
-            "messages": f"{figure(summary.messages_sent_per_s)} sent/s, "
-            f"{figure(summary.messages_received_per_s)} received/s",
+        fields |= {
+            "window": f"{window.seconds:g} s from {_format_time(start)}",
+            "throughput": f"{format_number(summary.overall.throughput_per_s)} requests/s",
+            "messages": f"{format_number(summary.messages_sent_per_s)} sent/s, "
+            f"{format_number(summary.messages_received_per_s)} received/s",
             "errors": f"{summary.errors:,} of {summary.requests:,} requests ({summary.error_share:.2%})",
-            "in flight": f"{figure(summary.mean_in_flight)} requests on average",
+            "in flight": f"{format_number(summary.mean_in_flight)} requests on average",
         }
     if record.database:
-        facts["database"] = ", ".join(f"{name} {value}" for name, value in record.database.items())
-    facts |= {"stafette": f"{record.stafette}, revision {record.revision}" if record.revision else record.stafette}
-    facts |= {"python": record.python, "folder": str(folder)}
-    return {name: value for name, value in facts.items() if value is not None}
+        fields["database"] = ", ".join(f"{name} {value}" for name, value in record.database.items())
+    fields |= {"stafette": f"{record.stafette}, revision {record.revision}" if record.revision else record.stafette}
+    fields |= {"python": record.python, "folder": str(folder)}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-def _rows_of_parts(record: RunRecord) -> list[dict[str, object]]:
+def _operation_rows(record: RunRecord) -> list[dict[str, object]]:
     assert record.summary is not None
     parts = [(part.operation, part.outcome, part.figures) for part in record.summary.parts]
     if len(parts) > 1:
@@ -225,17 +233,17 @@ def _rows_of_parts(record: RunRecord) -> list[dict[str, object]]:
     ]
 
 
-def _line_of_check(check: Check) -> Text:
+def _check_line(check: Check) -> Text:
     if check.ok or not check.advisory:
-        return _marked(check.ok, check.sentence)
+        return _format_check(check.ok, check.sentence)
     return Text(f"! {check.sentence}", style="yellow")
 
 
-def _marked(ok: bool, sentence: str) -> Text:
-    return Text.assemble(("✓ ", "green"), sentence) if ok else Text(f"✗ {sentence}", style="red")
+def _format_check(ok: bool, detail: str) -> Text:
+    return Text.assemble(("✓ ", "green"), detail) if ok else Text(f"✗ {detail}", style="red")
 
 
-def _rows_of_machines(record: RunRecord) -> list[dict[str, object]]:
+def _machine_rows(record: RunRecord) -> list[dict[str, object]]:
     return [
         {
             "machine": machine.name,
@@ -250,13 +258,13 @@ def _rows_of_machines(record: RunRecord) -> list[dict[str, object]]:
     ]
 
 
-# Words
+# Texts
 
 
-def _moment(text: str) -> str:
-    """A moment in the time of the place where it is read."""
+def _format_time(text: str) -> str:
+    """A time in the local time zone."""
     return datetime.datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S") if text else ""
 
 
-def _many(number: int, thing: str) -> str:
+def _format_count(number: int, thing: str) -> str:
     return f"{number} {thing}{'s' * (number != 1)}"

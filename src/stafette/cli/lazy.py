@@ -1,6 +1,6 @@
-"""Commands that are imported when they are called: nobody who sends a message waits for the laboratory to load.
+"""Commands that are imported when they are called, so that `send` does not wait for the laboratory to load.
 
-The table of commands carries their first sentences, so that even the help needs none of them.
+The table of commands has the first line of each help text, so that `stafette --help` imports none of them.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class Lazy(NamedTuple):
-    """Where a command is, ``module:name`` of a function or of a Typer, and what its help says first."""
+    """Where a command is defined, ``module:name`` of a function or of a Typer, and the first line of its help."""
 
-    place: str
+    target: str
     help: str
 
 
 def lazy_group(commands: Mapping[str, Lazy]) -> type[TyperGroup]:
-    """The class of a group that has these commands."""
+    """Make the class of a group with these commands."""
 
     class Group(TyperGroup):
-        """Has stand-ins for its commands until one is called."""
+        """A group with placeholders, each replaced by its command when that is called."""
 
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
-            self._missing = dict(commands)
+            self._unloaded = dict(commands)
             for name, command in commands.items():
                 self.commands[name] = TyperCommand(name, help=command.help)
 
         def list_commands(self, ctx: Any) -> list[str]:
-            """In the order of the table, which is an order for people."""
+            """Names in the order of the table, not in alphabetical order."""
             return list(self.commands)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-            """Put the command itself in place before it is looked up to be called or completed."""
-            if args and (command := self._missing.pop(args[0], None)):
+            """Load the command before it is looked up to be called or completed."""
+            if args and (command := self._unloaded.pop(args[0], None)):
                 self.commands[args[0]] = load(args[0], command)
             return super().resolve_command(ctx, args)
 
@@ -48,23 +48,23 @@ def lazy_group(commands: Mapping[str, Lazy]) -> type[TyperGroup]:
 
 
 def load(name: str, command: Lazy) -> Any:
-    """Import a command and make it one that can be called."""
-    module, _, attribute = command.place.partition(":")
-    with loading():
-        found = getattr(importlib.import_module(module), attribute)
-    if not isinstance(found, typer.Typer):
-        around = typer.Typer(add_completion=False)
-        around.command(name)(found)
-        found = around
-    made = typer.main.get_command(found)
-    made.name = name
-    return made
+    """Import a command, so that it can be called."""
+    module, _, attribute = command.target.partition(":")
+    with without_gc():
+        definition = getattr(importlib.import_module(module), attribute)
+    if not isinstance(definition, typer.Typer):
+        wrapper = typer.Typer(add_completion=False)
+        wrapper.command(name)(definition)
+        definition = wrapper
+    loaded = typer.main.get_command(definition)
+    loaded.name = name
+    return loaded
 
 
 @contextmanager
-def loading() -> Iterator[None]:
-    """Import without garbage collection: all of it stays, and to look for what could be freed takes the console a
-    seventh of the time in which it loads."""
+def without_gc() -> Iterator[None]:
+    """Import without garbage collection: modules stay in memory, and collecting takes a seventh of the load time of the
+    web console."""
     gc.disable()
     try:
         yield

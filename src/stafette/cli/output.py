@@ -1,4 +1,4 @@
-"""How commands print: for people on a terminal, in lines with tabs in a pipe, as JSON with --json."""
+"""How commands print: tables on a terminal, lines with tabs in a pipe, JSON with --json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def show_record(record: Mapping[str, object], *, as_json: bool) -> None:
-    """Print the facts of one thing."""
+    """Print one object, a line per field."""
     if as_json:
         show_json(record)
     elif sys.stdout.isatty():
@@ -30,11 +30,11 @@ def show_record(record: Mapping[str, object], *, as_json: bool) -> None:
 
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
         for name, value in record.items():
-            table.add_row(Text(name, style="bold"), Text(harmless(_plain(value))))
+            table.add_row(Text(name, style="bold"), Text(escape_controls(_format_cell(value))))
         Console().print(table)
     else:
         for name, value in record.items():
-            print(f"{name}\t{_plain(value)}")
+            print(f"{name}\t{_format_cell(value)}")
 
 
 def show_json(value: object) -> None:
@@ -43,9 +43,9 @@ def show_json(value: object) -> None:
 
 
 def show_table(rows: Sequence[Mapping[str, object]], *, as_json: bool) -> None:
-    """Print the facts of several things that have the same ones: a row each.
+    """Print objects with the same fields, a row each.
 
-    On a terminal a row is a line, and what does not fit is cut off; a pipe gets all of it.
+    On a terminal a row is one line and is cut off at the edge; a pipe gets the full text.
     """
     if as_json:
         show_json(rows)
@@ -54,7 +54,7 @@ def show_table(rows: Sequence[Mapping[str, object]], *, as_json: bool) -> None:
 
         Console().print(_table(rows))
     else:
-        for line in [list(rows[0]), *([_plain(value) for value in row.values()] for row in rows)] if rows else []:
+        for line in [list(rows[0]), *([_format_cell(value) for value in row.values()] for row in rows)] if rows else []:
             print("\t".join(" ".join(cell.split()) for cell in line))
 
 
@@ -70,7 +70,10 @@ def _table(rows: Sequence[Mapping[str, object]]) -> Table:
         numeric = bool(numbers) and len(numbers) + values.count(None) == len(values)
         table.add_column(Text(name), justify="right" if numeric else "left", no_wrap=numeric)
         columns.append(
-            [_cell(figure(value, numbers) if isinstance(value, int | float) and numeric else value) for value in values]
+            [
+                _cell(format_number(value, numbers) if isinstance(value, int | float) and numeric else value)
+                for value in values
+            ]
         )
     for cells in zip(*columns, strict=True):
         table.add_row(*cells)
@@ -80,16 +83,16 @@ def _table(rows: Sequence[Mapping[str, object]]) -> Table:
 def _cell(value: object) -> Text:
     from rich.text import Text
 
-    cell = value.copy() if isinstance(value, Text) else Text(harmless(_plain(value)))
+    cell = value.copy() if isinstance(value, Text) else Text(escape_controls(_format_cell(value)))
     cell.no_wrap, cell.overflow = True, "ellipsis"
     return cell
 
 
-def figure(value: float | None, others: Sequence[float | None] = ()) -> str:
-    """A number for people, with as many decimals as it and the others in its column deserve."""
+def format_number(value: float | None, column: Sequence[float | None] = ()) -> str:
+    """A number for people; the largest one of its column decides how many decimals it gets."""
     if value is None:
         return "-"
-    numbers = [number for number in (value, *others) if number is not None]
+    numbers = [number for number in (value, *column) if number is not None]
     if all(isinstance(number, int) for number in numbers):
         return f"{value:,}"
     largest = max(abs(number) for number in numbers)
@@ -97,7 +100,7 @@ def figure(value: float | None, others: Sequence[float | None] = ()) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def _plain(value: object) -> str:
+def _format_cell(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -107,22 +110,22 @@ def _plain(value: object) -> str:
     return str(value)
 
 
-# Control characters, line separators, and those that turn the direction of text around.
+# Control characters, line separators, and those that change the direction of text.
 _HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def harmless(text: str, keep: str = "") -> str:
-    """A text for a terminal: what could move its cursor, change its title or reorder its lines is spelled out."""
-    return _HARMFUL.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+def escape_controls(text: str, keep: str = "") -> str:
+    """Text for a terminal: characters that could move the cursor, change the title or reorder lines are escaped."""
+    return _HARMFUL.sub(lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text)
 
 
-def say(sentence: str) -> None:
-    """Tell the person something that is not data."""
-    print(sentence, file=sys.stderr)
+def say(text: str) -> None:
+    """Print a message that is not data to standard error."""
+    print(text, file=sys.stderr)
 
 
 def report(detail: str, result: str | None = None) -> None:
-    """Tell that a change is done: a script reads the result, if there is one, and a person in the shell the detail."""
+    """Report a change: the shell prints the detail, the command line the result, or the detail if there is none."""
     if session := current_session():
         session.report(detail)
     elif result is None:

@@ -1,4 +1,4 @@
-"""One line on standard error for what takes more than a second, on a terminal only; it goes when the work is done."""
+"""A line on standard error while work takes more than a second; on a terminal only, and cleared at the end."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import sys
 import threading
 from types import TracebackType
 
-PATIENCE_SECONDS = 1.0
-"""What takes no longer than this needs no explanation."""
+DELAY_SECONDS = 1.0
+"""Shorter work shows no line; also the interval between updates."""
 
 
 class Progress:
-    """A line that appears after a second, changes at most that often, and is cleared at the end."""
+    """A line that appears after a second, is updated every second, and is cleared at the end."""
 
-    def __init__(self, sentence: str) -> None:
-        self.sentence = sentence
-        """What the line says; set it to something newer at any time."""
-        self._shown = False
-        self._over = threading.Event()
+    def __init__(self, text: str) -> None:
+        self.text = text
+        """What the line says; may be changed at any time."""
+        self._is_visible = False
+        self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Progress:
@@ -27,15 +27,15 @@ class Progress:
         return self
 
     def _show(self) -> None:
-        while not self._over.wait(PATIENCE_SECONDS):
-            print(f"\r\x1b[K{self.sentence}", end="", file=sys.stderr, flush=True)
-            self._shown = True
+        while not self._ended.wait(DELAY_SECONDS):
+            print(f"\r\x1b[K{self.text}", end="", file=sys.stderr, flush=True)
+            self._is_visible = True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
+        self._ended.set()
         if self._thread is not None:
             self._thread.join()
-        if self._shown:
+        if self._is_visible:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The question before something is destroyed for good."""
+"""The question before something is deleted permanently."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on only if a person says so; where there is nobody to ask, --yes must have said it before."""
+    """Ask for confirmation, and abort without it; where there is no terminal, --yes is required."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise typer.BadParameter("it must be said where there is no terminal to be asked on", param_hint="--yes")
+        raise typer.BadParameter("required where there is no terminal to ask on", param_hint="--yes")
     typer.confirm(question, abort=True, err=True)

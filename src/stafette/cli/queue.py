@@ -1,4 +1,4 @@
-"""`stafette queue`: list, make, look at, empty and delete queues."""
+"""`stafette queue`: lists, creates, shows, purges and deletes queues."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ from stafette.cli.questions import Yes, confirm
 from stafette.errors import QueueNotFound
 from stafette.model import QUEUE_OPTIONS, Queue, QueueOption
 
-app = typer.Typer(help="Queues: list, make, look at, empty, delete.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="Queues: list, create, inspect, purge, delete.", no_args_is_help=True, add_completion=False)
 
 
 @app.command("ls")
 def list_(
-    waiting: Annotated[bool, typer.Option("--waiting", help="Only those with messages addressed to me.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.")] = None,
+    waiting: Annotated[
+        bool, typer.Option("--waiting", help="Only queues with messages addressed to this client.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of queues.")] = None,
     url: Url = None,
     name: Name = None,
     secret: Secret = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """List queues by name, with how many messages wait in each.
+    """List queues by name, with the number of messages in each.
 
     Example: stafette queue ls --waiting --name alice
     """
-    with connect(url, name, secret, data) as me:
-        queues = me.waiting_queues(limit) if waiting else me.queues()[:limit]
+    with connect(url, name, secret, data) as client:
+        queues = client.waiting_queues(limit) if waiting else client.queues()[:limit]
     if as_json:
         show_json([msgspec.structs.asdict(queue) for queue in queues])
         return
@@ -52,7 +54,7 @@ def list_(
 
 
 def _with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command a flag for each option of a queue, after its first argument and in place of its `**options`."""
+    """Give a command a flag for each queue option: after its first argument, instead of its `**options`."""
     signature = inspect.signature(command, eval_str=True)
     flags = [
         inspect.Parameter(
@@ -63,8 +65,8 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
         )
         for name, option in QUEUE_OPTIONS.items()
     ]
-    first, *others, _options = signature.parameters.values()
-    command.__signature__ = signature.replace(parameters=[first, *flags, *others])  # type: ignore[attr-defined]
+    first, *rest, _options = signature.parameters.values()
+    command.__signature__ = signature.replace(parameters=[first, *flags, *rest])  # type: ignore[attr-defined]
     return command
 
 
@@ -80,8 +82,8 @@ def _flag(name: str, option: QueueOption) -> Any:
 @app.command()
 @_with_options
 def create(
-    new: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
-    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Be content with one that exists.")] = False,
+    new: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new queue.")],
+    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Succeed if the queue exists already.")] = False,
     url: Url = None,
     name: Name = None,
     secret: Secret = None,
@@ -89,37 +91,37 @@ def create(
     as_json: Json = False,
     **options: Any,
 ) -> None:
-    """Make a queue.
+    """Create a queue.
 
     Example: stafette queue create jobs --max-deliveries 5 --dead-letter failed
     """
-    with connect(url, name, secret, data) as me:
-        queue = me.create_queue(new, exist_ok=exist_ok, **options)
+    with connect(url, name, secret, data) as client:
+        queue = client.create_queue(new, exist_ok=exist_ok, **options)
     if as_json:
         show_json(msgspec.structs.asdict(queue))
     else:
-        report(f"queue {queue.name} is there", result=queue.name)
+        report(f"queue {queue.name} exists", result=queue.name)
 
 
 @app.command("rm")
 def remove(
     queue: QueueName,
-    force: Annotated[bool, typer.Option("--force", help="With all its messages.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete its messages, too.")] = False,
     yes: Yes = False,
     url: Url = None,
     name: Name = None,
     secret: Secret = None,
     data: Data = None,
 ) -> None:
-    """Delete an empty queue, or by force any, with all its messages.
+    """Delete a queue; if it has messages, only with --force.
 
     Example: stafette queue rm jobs --force --yes
     """
-    with connect(url, name, secret, data) as me:
-        found = me.queue(queue)
-        confirm(f"Delete queue {found.name}{_with_messages(found) if force else ''}?", yes=yes)
-        me.delete_queue(found.name, force=force)
-    report(f"queue {found.name} is gone")
+    with connect(url, name, secret, data) as client:
+        details = client.queue(queue)
+        confirm(f"Delete queue {details.name}{_with_messages(details) if force else ''}?", yes=yes)
+        client.delete_queue(details.name, force=force)
+    report(f"queue {details.name} is deleted")
 
 
 @app.command()
@@ -133,18 +135,18 @@ def info(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Print what is known of a queue.
+    """Print the details of a queue.
 
     Example: stafette queue info jobs --json
     """
-    with connect(url, name, secret, data) as me:
+    with connect(url, name, secret, data) as client:
         try:
-            found = me.queue(queue)
+            details = client.queue(queue)
         except QueueNotFound:
             if not queue.isdecimal():
                 raise
-            found = me.queue(int(queue))
-    show_record(msgspec.structs.asdict(found), as_json=as_json)
+            details = client.queue(int(queue))
+    show_record(msgspec.structs.asdict(details), as_json=as_json)
 
 
 @app.command()
@@ -157,14 +159,14 @@ def purge(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Remove all messages that wait in a queue for good, and print how many they were.
+    """Delete all messages that wait in a queue permanently, and print their number.
 
     Example: stafette queue purge jobs --yes
     """
-    with connect(url, name, secret, data) as me:
-        found = me.queue(queue)
-        confirm(f"Empty queue {found.name}{_with_messages(found)}?", yes=yes)
-        count = me.purge(found.name)
+    with connect(url, name, secret, data) as client:
+        details = client.queue(queue)
+        confirm(f"Purge queue {details.name}{_with_messages(details)}?", yes=yes)
+        count = client.purge(details.name)
     if as_json:
         show_json({"purged": count})
     else:

@@ -1,4 +1,4 @@
-"""`stafette receive` and `stafette peek`: messages out of a queue, and messages left where they are."""
+"""`stafette receive` takes messages out of a queue; `stafette peek` prints them and leaves them there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from stafette.cli.broker_link import Data, Name, Secret, Url, connect
 from stafette.cli.completion import QueueName, client_names
 from stafette.cli.exits import NoMessage
-from stafette.cli.message_io import NoNewline, show_message, to_the_end
+from stafette.cli.message_io import NoNewline, delay_interrupt, show_message
 from stafette.cli.output import Json
 from stafette.cli.progress import Progress
 from stafette.model import Message, Order
@@ -20,25 +20,29 @@ from stafette.model import Message, Order
 if TYPE_CHECKING:
     from stafette.client.sync import Client
 
-AT_ONCE = 100
-"""Messages taken in one round trip when several are wanted."""
+BATCH = 100
+"""Messages that one call receives, at most."""
 
 PAGE = 100
+"""Messages that one call browses."""
+
 ANY_QUEUE = "any queue"
-"""What the shell may read from, with a sender or a context."""
+"""For messages; in the shell, a sender or a context may stand instead of a queue."""
 
 FOLLOW_SECONDS = 3600.0
-"""How long to wait at a time when there is no end to it."""
+"""How long one call waits with --follow, before the next one does."""
 
-Wait = Annotated[float | None, typer.Option("--wait", min=0, metavar="SECONDS", help="Wait so long for each.")]
-Count = Annotated[int | None, typer.Option("--count", min=1, help="Up to so many messages; by default one.")]
-All = Annotated[bool, typer.Option("--all", help="As many as there are.")]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Wait for ever; Ctrl-C ends it.")]
+Wait = Annotated[
+    float | None, typer.Option("--wait", min=0, metavar="SECONDS", help="Wait up to so long for each message.")
+]
+Count = Annotated[int | None, typer.Option("--count", min=1, help="Maximum number of messages; default: 1.")]
+All = Annotated[bool, typer.Option("--all", help="All messages in the queue.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Keep waiting for messages; Ctrl-C ends it.")]
 Sender = Annotated[
     str | None,
-    typer.Option("--sender", metavar="CLIENT", help="Only what this client sent.", autocompletion=client_names),
+    typer.Option("--sender", metavar="CLIENT", help="Only messages from this client.", autocompletion=client_names),
 ]
-Context = Annotated[int | None, typer.Option("--context", help="Only what has this context.")]
+Context = Annotated[int | None, typer.Option("--context", help="Only messages with this context.")]
 
 
 def receive(
@@ -49,9 +53,9 @@ def receive(
     follow: Follow = False,
     sender: Sender = None,
     context: Context = None,
-    order: Annotated[Order, typer.Option("--order", help="What comes first.")] = "priority",
+    order: Annotated[Order, typer.Option("--order", help="Which message comes first.")] = "priority",
     lease: Annotated[
-        bool, typer.Option("--lease", help="Remove a message only when it has been printed: nothing can be lost.")
+        bool, typer.Option("--lease", help="Remove a message only after it is printed, so that none is lost.")
     ] = False,
     no_newline: NoNewline = False,
     url: Url = None,
@@ -62,18 +66,18 @@ def receive(
 ) -> Message | None:
     """Take messages out of a queue and print them.
 
-    In a pipe a message is its body and a newline. Exit code 4 when there is none, 5 when none came in time.
+    In a pipe, a message is its body and a newline. Exit code 4: no message; 5: none arrived in time.
 
     Example: stafette receive jobs --wait 10, or: stafette receive jobs --all --lease | gzip > jobs.gz
     """
-    wanted = how_many(count, all_=all_, follow=follow, wait=wait)
-    patience = FOLLOW_SECONDS if follow else wait
+    limit = message_limit(count, all_=all_, follow=follow, wait=wait)
+    seconds = FOLLOW_SECONDS if follow else wait
     filters: dict[str, Any] = {"sender": sender, "context": context, "order": order}
-    with connect(url, name, secret, data) as me:
-        take = _leased if lease else _removed
+    with connect(url, name, secret, data) as client:
+        read = _receive_leased if lease else _receive_batches
         message = None
-        with closing(take(me, queue, wanted, patience, follow, filters)) as taken:  # gives back what was not printed
-            for message in taken:
+        with closing(read(client, queue, limit, seconds, follow, filters)) as messages:  # returns an unprinted lease
+            for message in messages:
                 show_message(message, as_json=as_json, newline=not no_newline)
     if message is None:
         raise NoMessage(queue, wait)
@@ -88,7 +92,8 @@ def peek(
     sender: Sender = None,
     context: Context = None,
     order: Annotated[
-        Order | None, typer.Option("--order", help="What comes first; several come by arrival unless told.")
+        Order | None,
+        typer.Option("--order", help="Which message comes first; default: by arrival if there are several."),
     ] = None,
     no_newline: NoNewline = False,
     url: Url = None,
@@ -101,75 +106,78 @@ def peek(
 
     Example: stafette peek jobs --all --json
     """
-    wanted = how_many(count, all_=all_, follow=False, wait=wait)
-    if queue is None and wanted != 1:
-        raise typer.BadParameter("is needed for more than one message", param_hint="QUEUE")
+    limit = message_limit(count, all_=all_, follow=False, wait=wait)
+    if queue is None and limit != 1:
+        raise typer.BadParameter("required for more than one message", param_hint="QUEUE")
     filters: dict[str, Any] = {"sender": sender, "context": context}
-    with connect(url, name, secret, data) as me:
+    with connect(url, name, secret, data) as client:
         with Progress(f"waiting for a message in {queue or ANY_QUEUE}"):
-            first = me.peek(queue, wait=wait, order=order or "priority", **filters)
-        found: Iterator[Message] = iter([first] if first else [])
-        if first is not None and wanted != 1:
-            found = _browse(me, queue, order, sender, context)
-        shown = 0
-        for message in islice(found, wanted):
+            first = client.peek(queue, wait=wait, order=order or "priority", **filters)
+        messages: Iterator[Message] = iter([first] if first else [])
+        if first is not None and limit != 1:
+            messages = _browse(client, queue, order, sender, context)
+        printed_count = 0
+        for message in islice(messages, limit):
             show_message(message, as_json=as_json, newline=not no_newline)
-            shown += 1
-    if not shown:
+            printed_count += 1
+    if not printed_count:
         raise NoMessage(queue, wait)
 
 
-def how_many(count: int | None, *, all_: bool, follow: bool, wait: float | None) -> int | None:
-    """How many messages are wanted; None is as many as come. Refuses what cannot be meant."""
+def message_limit(count: int | None, *, all_: bool, follow: bool, wait: float | None) -> int | None:
+    """The number of messages to read, None for no limit; refuses options that contradict each other."""
     if all_ and (count is not None or follow):
-        raise typer.BadParameter("--all goes with neither --count nor --follow", param_hint="--all")
+        raise typer.BadParameter("--all excludes --count and --follow", param_hint="--all")
     if follow and wait is not None:
-        raise typer.BadParameter("--follow waits for ever; leave --wait away", param_hint="--follow")
+        raise typer.BadParameter("--follow waits without a limit; leave out --wait", param_hint="--follow")
     return None if all_ or (follow and count is None) else count or 1
 
 
-def _removed(
-    me: Client, queue: str, wanted: int | None, wait: float | None, follow: bool, filters: dict[str, Any]
+def _receive_batches(
+    client: Client, queue: str, limit: int | None, wait: float | None, follow: bool, filters: dict[str, Any]
 ) -> Generator[Message, None, None]:
-    """Messages that exist nowhere but here any more."""
-    left = wanted
-    while left is None or left > 0:
+    """Messages that are removed before they are printed; from then on they are stored nowhere else."""
+    remaining = limit
+    while remaining is None or remaining > 0:
         with Progress(f"waiting for a message in {queue or ANY_QUEUE}; Ctrl-C ends it"):
-            batch = me.receive_many(queue, AT_ONCE if left is None else min(left, AT_ONCE), wait=wait, **filters)
+            size = BATCH if remaining is None else min(remaining, BATCH)
+            batch = client.receive_many(queue, size, wait=wait, **filters)
         if not batch and not follow:
             return
-        with to_the_end():
+        with delay_interrupt():
             yield from batch
-        left = None if left is None else left - len(batch)
+        remaining = None if remaining is None else remaining - len(batch)
 
 
-def _leased(
-    me: Client, queue: str, wanted: int | None, wait: float | None, follow: bool, filters: dict[str, Any]
+def _receive_leased(
+    client: Client, queue: str, limit: int | None, wait: float | None, follow: bool, filters: dict[str, Any]
 ) -> Generator[Message, None, None]:
-    """Messages that are removed when the reader asks for the next: then this one has been printed."""
-    taken = 0
-    while wanted is None or taken < wanted:
+    """Messages under a lease; each is acked when the caller asks for the next one, and so has printed it."""
+    count = 0
+    while limit is None or count < limit:
         with Progress(f"waiting for a message in {queue or ANY_QUEUE}; Ctrl-C ends it"):
-            lease = me.lease(queue, wait=wait, **filters)
+            lease = client.lease(queue, wait=wait, **filters)
         if not lease and not follow:
             return
         with lease as work:
             if work is not None and work.message is not None:
                 yield work.message
-                taken += 1
+                count += 1
 
 
-def _browse(me: Client, queue: str, order: Order | None, sender: str | None, context: int | None) -> Iterator[Message]:
-    found = (
+def _browse(
+    client: Client, queue: str, order: Order | None, sender: str | None, context: int | None
+) -> Iterator[Message]:
+    messages = (
         message
-        for message in _pages(me, queue)
+        for message in _pages(client, queue)
         if sender in (None, message.sender) and context in (None, message.context)
     )
-    return iter(sorted(found, key=lambda message: -message.priority)) if order == "priority" else found
+    return iter(sorted(messages, key=lambda message: -message.priority)) if order == "priority" else messages
 
 
-def _pages(me: Client, queue: str) -> Iterator[Message]:
+def _pages(client: Client, queue: str) -> Iterator[Message]:
     after = None
-    while page := me.browse(queue, after=after, limit=PAGE):
+    while page := client.browse(queue, after=after, limit=PAGE):
         yield from page
         after = page[-1].id

@@ -1,4 +1,4 @@
-"""`stafette request` and `stafette reply`: a question with an answer, from both ends."""
+"""`stafette request` sends a request and waits for its answer; `stafette reply` answers requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stafette.cli.exits import NoMessage
 from stafette.cli.message_io import Body, NoNewline, Priority, Receiver, as_object, read_body, show_message
 from stafette.cli.output import Json, say, show_json
 from stafette.cli.progress import Progress
-from stafette.cli.receive import FOLLOW_SECONDS, Count, Follow, Wait, how_many
+from stafette.cli.receive import FOLLOW_SECONDS, Count, Follow, Wait, message_limit
 from stafette.errors import StafetteError
 from stafette.model import DEFAULT_PRIORITY
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 LEASE_SECONDS = 30.0
 RENEWAL_SECONDS = LEASE_SECONDS / 3
-"""While a command still works on the answer, the request stays ours."""
+"""How often the lease on a request is extended while the command of --exec works on it."""
 
 PAUSE_SECONDS = 1.0
-"""Until a request that a command failed at is handed out again, perhaps to the same command."""
+"""Delay before a request on which the command failed is delivered again, perhaps to the same command."""
 
 
 class CommandFailed(StafetteError):
@@ -50,14 +50,14 @@ def request(
 ) -> None:
     """Send a request and print the answer to it.
 
-    Exit code 5 when none came in time.
+    Exit code 5: no answer in time.
 
     Example: stafette request prices CHF --timeout 2
     """
     content = read_body(body)
-    with connect(url, name, secret, data) as me:
+    with connect(url, name, secret, data) as client:
         with Progress(f"waiting for the answer from {queue}; Ctrl-C ends it"):
-            answer = me.request(queue, content, timeout=timeout, receiver=receiver, priority=priority)
+            answer = client.request(queue, content, timeout=timeout, receiver=receiver, priority=priority)
         show_message(answer, as_json=as_json, newline=not no_newline)
 
 
@@ -67,7 +67,9 @@ def reply(
     wait: Wait = None,
     command: Annotated[
         str | None,
-        typer.Option("--exec", metavar="COMMAND", help="Gets the request on its standard input and prints the answer."),
+        typer.Option(
+            "--exec", metavar="COMMAND", help="Command that reads the request on standard input and prints the answer."
+        ),
     ] = None,
     count: Count = None,
     follow: Follow = False,
@@ -79,57 +81,57 @@ def reply(
 ) -> None:
     """Take a request out of a queue and answer it.
 
-    The request is gone when its answer is on disk; when anything fails, it is back in the queue. Prints the ids of the
-    answers. Exit code 4 when there is no request, 5 when none came in time.
+    The request is removed when its answer is on disk; after an error it is back in the queue. Prints the ids of the
+    answers. Exit code 4: no request; 5: none arrived in time.
 
     Example: stafette reply prices --exec ./price-of --follow
     """
     if command is not None and body is not None:
-        raise typer.BadParameter("the answer is either BODY or what --exec prints", param_hint="--exec")
-    wanted = how_many(count, all_=False, follow=follow, wait=wait)
+        raise typer.BadParameter("give either BODY or --exec, not both", param_hint="--exec")
+    limit = message_limit(count, all_=False, follow=follow, wait=wait)
     content = read_body(body) if command is None else b""
-    answered = 0
-    with connect(url, name, secret, data) as me:
-        while wanted is None or answered < wanted:
+    answer_count = 0
+    with connect(url, name, secret, data) as client:
+        while limit is None or answer_count < limit:
             with Progress(f"waiting for a request in {queue}; Ctrl-C ends it"):
-                lease = me.lease(queue, seconds=LEASE_SECONDS, wait=FOLLOW_SECONDS if follow else wait)
+                lease = client.lease(queue, seconds=LEASE_SECONDS, wait=FOLLOW_SECONDS if follow else wait)
             if not lease and not follow:
                 break
             with lease as work:
                 if work is None or work.message is None:
                     continue
                 try:
-                    answer = content if command is None else _answer_of(command, work.message, work)
+                    answer = content if command is None else _run_command(command, work.message, work)
                 except CommandFailed as error:
                     work.nack(delay=PAUSE_SECONDS)
                     if not follow:
                         raise
                     say(f"stafette: {error}")
                     continue
-                _show(work.message, me.reply(work.message, answer), as_json=as_json)
-            answered += 1
-    if not answered:
+                _show(work.message, client.reply(work.message, answer), as_json=as_json)
+            answer_count += 1
+    if not answer_count:
         raise NoMessage(queue, wait)
 
 
-def _answer_of(command: str, message: Message, lease: Lease) -> bytes:
-    """What a command prints when it is fed with the request; the lease is kept alive for as long as it takes."""
+def _run_command(command: str, message: Message, lease: Lease) -> bytes:
+    """Run a command with the request as its input, and return its output; extends the lease meanwhile."""
     with subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        given: bytes | None = message.body
+        command_input: bytes | None = message.body
         try:
             while True:
                 try:
-                    answer, _ = process.communicate(given, timeout=RENEWAL_SECONDS)
+                    answer, _ = process.communicate(command_input, timeout=RENEWAL_SECONDS)
                     break
                 except subprocess.TimeoutExpired:
-                    given = None  # it goes on where it stopped
+                    command_input = None  # communicate() continues with the rest of it
                     lease.extend(LEASE_SECONDS)
         except BaseException:
             process.terminate()
             raise
     if process.returncode != 0:
-        how = f"exit code {process.returncode}" if process.returncode > 0 else f"signal {-process.returncode}"
-        raise CommandFailed(f"the command ended with {how}; request {message.id} is back in {message.queue}")
+        reason = f"exit code {process.returncode}" if process.returncode > 0 else f"signal {-process.returncode}"
+        raise CommandFailed(f"the command ended with {reason}; request {message.id} is back in {message.queue}")
     return answer
 
 

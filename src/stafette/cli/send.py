@@ -1,4 +1,4 @@
-"""`stafette send`: one message, or each line of standard input as one."""
+"""`stafette send`: sends one message, or each line of standard input as a message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from stafette.model import DEFAULT_PRIORITY
 if TYPE_CHECKING:
     from stafette.client.sync import Client
 
-Header = Annotated[list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="A header; repeatable.")]
+Header = Annotated[
+    list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="Header of the message; repeatable.")
+]
 
 
 def send(
@@ -24,18 +26,26 @@ def send(
     body: Body = None,
     to: Annotated[
         list[str] | None,
-        typer.Option("--to", metavar="QUEUE", help="A further queue; repeatable.", autocompletion=queue_names),
+        typer.Option("--to", metavar="QUEUE", help="Another queue to send to; repeatable.", autocompletion=queue_names),
     ] = None,
     receiver: Receiver = None,
     allow_unknown: Annotated[
-        bool, typer.Option("--allow-unknown", help="The receiver may be somebody who has not come yet.")
+        bool, typer.Option("--allow-unknown", help="Accept a receiver that is not registered yet.")
     ] = False,
     priority: Priority = DEFAULT_PRIORITY,
-    context: Annotated[int | None, typer.Option("--context", help="A number that joins messages.")] = None,
+    context: Annotated[
+        int | None, typer.Option("--context", help="Number that joins messages to a conversation.")
+    ] = None,
     header: Header = None,
-    delay: Annotated[float | None, typer.Option("--delay", min=0, help="Seconds until it can be read.")] = None,
-    ttl: Annotated[float | None, typer.Option("--ttl", min=0, help="Seconds until it is dropped unread.")] = None,
-    key: Annotated[str | None, typer.Option("--key", help="A repetition with the same key sends nothing.")] = None,
+    delay: Annotated[
+        float | None, typer.Option("--delay", min=0, help="Seconds until the message can be read.")
+    ] = None,
+    ttl: Annotated[
+        float | None, typer.Option("--ttl", min=0, help="Seconds until an unread message is dropped.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Idempotency key: a repeated send with it stores nothing.")
+    ] = None,
     lines: Annotated[bool, typer.Option("--lines", help="Each line of standard input is a message.")] = False,
     url: Url = None,
     name: Name = None,
@@ -60,33 +70,34 @@ def send(
     if lines:
         if body not in (None, "-") or key is not None:
             raise typer.BadParameter(
-                "goes with neither a BODY nor --key: the messages are the lines of standard input", param_hint="--lines"
+                "excludes BODY and --key: each line of standard input is a message", param_hint="--lines"
             )
-        with connect(url, name, secret, data) as me:
-            _send_lines(me, draft, as_json=as_json)
+        with connect(url, name, secret, data) as client:
+            _send_lines(client, draft, as_json=as_json)
         return
     content = read_body(body)
-    with connect(url, name, secret, data) as me:
-        _show(me.send(body=content, key=key, **draft), as_json=as_json)
+    with connect(url, name, secret, data) as client:
+        _show(client.send(body=content, key=key, **draft), as_json=as_json)
 
 
-def _send_lines(me: Client, draft: dict[str, Any], *, as_json: bool) -> None:
-    """Send lines as they come; what has been sent is told even if the rest fails."""
-    sent: list[int] = []
+def _send_lines(client: Client, draft: dict[str, Any], *, as_json: bool) -> None:
+    """Send lines as they are read, and print the ids, even if a later line fails."""
+    all_ids: list[int] = []
     count = 0
     try:
         with Progress("waiting for lines on standard input") as progress:
             for batch in read_lines():
-                ids = [number for each in me.send_many([draft | {"body": line} for line in batch]) for number in each]
+                answers = client.send_many([draft | {"body": line} for line in batch])
+                ids = [message_id for answer in answers for message_id in answer]
                 count += len(batch)
-                progress.sentence = f"{count:,} messages sent"
+                progress.text = f"{count:,} messages sent"
                 if as_json:
-                    sent += ids
+                    all_ids += ids
                 else:
                     _show(ids, as_json=False)
     finally:
         if as_json:
-            _show(sent, as_json=True)
+            _show(all_ids, as_json=True)
 
 
 def _show(ids: list[int], *, as_json: bool) -> None:

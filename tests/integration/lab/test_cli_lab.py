@@ -201,7 +201,7 @@ def test_the_list_of_series(home: Path) -> None:
 def test_no_series_at_all(tmp_path: Path) -> None:
     done = lab(tmp_path, "ls")
     assert (done.returncode, done.stdout) == (0, "")
-    assert "there are no series" in done.stderr
+    assert "no series in" in done.stderr
     assert lab(tmp_path, "ls", "--json").stdout == "[]\n"
     assert_one_sentence(lab(tmp_path, "show", "any"), 4, "there is no series any in .*; there are none yet")
 
@@ -316,7 +316,7 @@ def test_a_series_is_exported_imported_and_removed(home: Path, tmp_path: Path) -
 
     refused = lab(home, "rm", "sweep-0002")  # asks, and gets no answer
     assert refused.returncode == 1
-    assert "Remove sweep-0002 with 4 runs?" in refused.stderr
+    assert "Delete sweep-0002 with 4 runs?" in refused.stderr
     assert lab_json(home, "show", "sweep-0002")["series"] == "sweep-0002"
     assert lab(home, "rm", "sweep-0002", "--yes").returncode == 0
     assert_one_sentence(lab(home, "show", "sweep-0002"), 4, "there is no series sweep-0002 in")
@@ -457,7 +457,7 @@ def test_a_killed_runner_leaves_nothing_behind_and_its_series_is_continued(tmp_p
 
     done = stafette("lab", "run", "killed.toml", "--runs", "runs", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("continues killed-0001: 1 of 2 runs are done\n2 of 2: ")
+    assert done.stderr.startswith("continuing killed-0001: 1 of 2 runs are done\n2 of 2: ")
     assert [run["state"] for run in json.loads(done.stdout)["runs"]] == ["done", "done"]
     assert (folder / "runs/001-size=100-r1/run.json").read_bytes() == first
     tried = sorted(path.name for path in (folder / "runs").iterdir())
@@ -482,7 +482,7 @@ def test_a_series_under_way_is_left_alone_and_ctrl_c_ends_all_of_it(tmp_path: Pa
         assert not processes_of(folder)  # it has waited for them
     assert process.returncode == 130
     assert out == ""
-    assert err.endswith("\nbroken off; `stafette lab run long.toml --runs runs` goes on with what is missing\n")
+    assert err.endswith("\ninterrupted; `stafette lab run long.toml --runs runs` continues with the missing runs\n")
     assert states(folder) == ["interrupted", "waiting"]
     [run] = folder.glob("runs/*/run.json")
     assert json.loads(run.read_text())["why"] == "the run was interrupted"
@@ -495,11 +495,11 @@ def test_a_second_ctrl_c_does_not_wait_and_leaves_nothing_behind(tmp_path: Path)
         waited_for(lambda: list(folder.glob("runs/*/logs/load-1.log")))
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
-        assert ["ending what runs" in process.stderr.readline() for _ in range(2)] == [False, True]
+        assert ["stopping the run" in process.stderr.readline() for _ in range(2)] == [False, True]
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_SECONDS) == 130
         assert processes_of(folder)  # it has not waited: to stop the database alone takes a command of its own
-        assert process.stderr.readline() == "broken off at once; what still runs ends by itself in a moment\n"
+        assert process.stderr.readline() == "interrupted at once; processes that still run will end by themselves\n"
         assert_all_end(folder)
     assert lab_json(tmp_path, "ls")[0]["state"] == "interrupted"
 

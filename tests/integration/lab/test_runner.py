@@ -243,7 +243,7 @@ async def test_its_own_database_is_started_fresh_for_each_run_when_asked(laborat
     starts = [
         (laboratory.runs / record.id.replace("/", "/runs/") / "logs" / "database.log")
         .read_text()
-        .count("PostgreSQL runs")
+        .count("PostgreSQL is running")
         for record in (first, second)
     ]
     assert starts == [1, 1]

@@ -76,13 +76,13 @@ def test_the_summary_has_the_documented_keys(here: dict[str, Any]) -> None:
     ("arguments", "says"),
     [
         (("/nowhere",), "there is no folder /nowhere"),
-        ((".", "--source", "csv"), "--source csv needs it"),
+        ((".", "--source", "csv"), "--mapping and --source csv need each other"),
         ((".", "--conf", "x"), "'x' is not KEY=VALUE"),
         ((".", "--limits", "1,x"), "'x' is not a number"),
         ((".", "--window", "0"), "a window of 0 s cannot be"),
-        (("hdfs://head/lab",), "name a place for them with --out"),
-        ((".", "--follow", "--source", "mlmq"), "--follow takes the folder of one run"),
-        ((".", "--master", "local", "--remote", "sc://head"), "two places for Spark; give one"),
+        (("hdfs://head/lab",), "choose a local folder with --out"),
+        ((".", "--follow", "--source", "mlmq"), "--follow needs exactly one folder"),
+        ((".", "--master", "local", "--remote", "sc://head"), "--master and --remote exclude each other"),
     ],
 )
 def test_what_cannot_be_is_said_before_spark_starts(arguments: tuple[str, ...], says: str) -> None:

@@ -84,7 +84,7 @@ def test_lines(text: str, path: str, values: dict[str, Any]) -> None:
         ("queue nonsense", "No such command 'nonsense'"),
         ("send", "Missing argument 'QUEUE'"),
         ("queues x", "Got unexpected extra argument"),
-        ("ping a=1", "ping has no option a; it has none; words after -- are not read as options"),
+        ("ping a=1", "ping has no option a; it has none; words after -- are not options"),
         ("peek pryority=7", "peek has no option pryority; it has wait, count, all, sender, context, order"),
         ("peek --pryority 7", "No such option: --pryority"),
         ("peek url=stafette://elsewhere", "peek has no option url"),
@@ -93,7 +93,7 @@ def test_lines(text: str, path: str, values: dict[str, Any]) -> None:
         ("peek wait=long", "'--wait': 'long' is not a valid float"),
         ("peek wait=-1", "'--wait': -1.0 is not in the range"),
         ("send jobs receiver=", "receiver= needs a value"),
-        ("create x exist-ok=maybe", "exist-ok=maybe is neither yes nor no"),
+        ("create x exist-ok=maybe", "exist-ok=maybe is not valid; use yes or no"),
         ("peek order=none", "'--order': 'none' is not one of 'priority', 'arrival'"),
     ],
 )

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stafette.cli.output import harmless
-from stafette.cli.shell.command_history import history_file, is_kept, open_history
-from stafette.cli.shell.show import body, head
+from stafette.cli.output import escape_controls
+from stafette.cli.shell.command_history import history_file, may_store, open_history
+from stafette.cli.shell.show import format_body, format_head
 from stafette.model import Message
 
 
 @pytest.mark.parametrize(
-    ("content", "shown"),
+    ("content", "text"),
     [
         (b"hello", "hello"),
         ("grüße ✓ 漢字".encode(), "grüße ✓ 漢字"),
@@ -33,30 +33,30 @@ from stafette.model import Message
         (b"", ""),
     ],
 )
-def test_bodies(content: bytes, shown: str) -> None:
-    assert body(content) == shown
+def test_bodies(content: bytes, text: str) -> None:
+    assert format_body(content) == text
 
 
 @given(st.binary())
 def test_no_body_steers_the_terminal(content: bytes) -> None:
-    assert not [one for one in body(content) if unicodedata.category(one) == "Cc" and one not in "\n\t"]
+    assert not [char for char in format_body(content) if unicodedata.category(char) == "Cc" and char not in "\n\t"]
 
 
 def test_the_head_is_one_line() -> None:
     message = Message(
         7, "jobs", "bob", "alice", 12, 9, datetime.now(UTC), 2, {"trick": "\n\x1b[1m"}, b"\xff"
     )  # fmt: skip
-    assert head(message) == (
+    assert format_head(message) == (
         r"message 7, in jobs, from bob, to alice, priority 9, context 12, delivery 2, 1 bytes, in hex, trick=\n\x1b[1m"
     )
 
 
 def test_surrogates_do_not_stop_the_printing() -> None:
-    assert harmless("\ud800") == r"\ud800"
+    assert escape_controls("\ud800") == r"\ud800"
 
 
 @pytest.mark.parametrize(
-    ("line", "kept"),
+    ("line", "is_stored"),
     [
         ("send jobs hello", True),
         (" send jobs hello", False),
@@ -67,11 +67,11 @@ def test_surrogates_do_not_stop_the_printing() -> None:
         ("send jobs the secret is out", True),
     ],
 )
-def test_what_history_keeps(line: str, kept: bool, tmp_path: Path) -> None:
-    assert is_kept(line) == kept
+def test_what_history_keeps(line: str, is_stored: bool, tmp_path: Path) -> None:
+    assert may_store(line) == is_stored
     path = tmp_path / "new" / "history"
     open_history(path).append_string(line)
-    assert (line in path.read_text().splitlines() or f"+{line}" in path.read_text().splitlines()) == kept
+    assert (line in path.read_text().splitlines() or f"+{line}" in path.read_text().splitlines()) == is_stored
 
 
 def test_the_history_is_its_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from stafette.cli.current_session import Kind
 from stafette.cli.shell.line_completion import complete
 from stafette.cli.shell.shared import root
 from stafette.cli.shell.shell_session import ShellSession
-from stafette.cli.shell.state import Held, State, prompt, toolbar
+from stafette.cli.shell.state import HeldLease, State, prompt, toolbar
 from stafette.client import aio
 from stafette.client import lease as aio_lease
 from stafette.client.address import Address
@@ -41,7 +41,7 @@ async def holding(seconds: float = 30) -> State:
     assert state.client is not None
     client = aio.Client(Address.parse(URL), name="alice", mode="full", secret=None, timeout=1)
     lease = Lease(state.client, aio_lease.Lease(client, message(), token=1))
-    state.held = Held(lease, message(), time.monotonic() + seconds)
+    state.held_lease = HeldLease(lease, message(), time.monotonic() + seconds)
     return state
 
 
@@ -71,7 +71,7 @@ def session(state: State) -> ShellSession:
 
 
 def names(state: State) -> set[str]:
-    return set(session(state).possible())
+    return set(session(state).possible_commands())
 
 
 def candidates(before: str, state: State) -> list[str]:
@@ -87,7 +87,7 @@ async def test_what_is_possible_when() -> None:
 
 async def test_what_was_received_can_be_replied_to() -> None:
     state = await connected()
-    state.last = message()
+    state.last_received = message()
     assert names(state) == CHANGING | {"lease", "reply"}
 
 
@@ -97,7 +97,7 @@ async def test_a_lease_that_ran_out_is_not_held() -> None:
 
 async def test_nothing_of_a_connection_outlives_it() -> None:
     state = await holding()
-    state.last = message()
+    state.last_received = message()
     state.disconnected()
     assert names(state) == ALWAYS | {"connect"}
 
@@ -117,7 +117,7 @@ async def test_prompt_and_toolbar_tell_the_state() -> None:
     assert prompt(await connected("read-only")) == "alice@127.0.0.1:7470 (read-only)> "
     assert prompt(await connected(url="stafette://[::1]:1,other:2")) == "alice@[::1]:1+1> "
     state = await holding(30)
-    state.timing, state.took = True, 0.0123
+    state.timing, state.last_seconds = True, 0.0123
     assert prompt(state) == "alice@127.0.0.1:7470*> "
     assert toolbar(state) == f"alice at {URL} | lease on message 12 of jobs: 30 s left | timing on, last 12.3 ms"
 

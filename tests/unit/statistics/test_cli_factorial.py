@@ -108,10 +108,10 @@ def test_a_run_that_is_lacking_is_said_beside_the_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "options", "sentence"),
     [
-        ("", {}, "is empty; give a header"),
+        ("", {}, "is empty; write a header"),
         ("memory,cache,rt\n", {}, "has a header but no rows"),
-        (as_csv(ROWS), {"factors": "memory,disk"}, "there is no column disk in .*; its columns are memory, cache, rt"),
-        (as_csv(ROWS), {"response": "time"}, "there is no column time"),
+        (as_csv(ROWS), {"factors": "memory,disk"}, "has no column disk; its columns are memory, cache, rt"),
+        (as_csv(ROWS), {"response": "time"}, "has no column time"),
         (as_csv(ROWS), {"factors": "memory,memory"}, "factor memory is named twice"),
         (as_csv(ROWS), {"factors": ""}, "there is no factor"),
         (as_csv(ROWS), {"factors": "rt,memory"}, "column rt is both factor and response"),

@@ -1,4 +1,4 @@
-"""`stafette shell` as a command: on a terminal a conversation, in a pipe a script."""
+"""The command `stafette shell`: interactive on a terminal, a script in a pipe."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ def shell(
     name: Name = None,
     secret: Secret = None,
     data: Data = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Only look; hides what changes something.")] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Connect read-only; hides commands that change something.")
+    ] = False,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="In a script: go on after an error; the last one is the exit code.")
+        bool,
+        typer.Option(
+            "--keep-going", help="In a script, continue after an error; the exit code is that of the last one."
+        ),
     ] = False,
 ) -> None:
-    """Talk with a broker, on a terminal or from a pipe.
+    """Type commands for a broker on one connection, or run a script of them.
 
-    A terminal gets completion and history; a pipe is a script with a command per line.
+    On a terminal there are completion and history; standard input from a pipe is a script with a command per line.
 
     Example: stafette shell --name alice
 
@@ -31,7 +36,7 @@ def shell(
     from stafette.cli.shell.state import Start, State
 
     state = State(Start(url, name, secret, data, "read-only" if read_only else "full"))
-    debug = "--debug" in sys.argv[1:]  # which belongs to all commands
+    debug = "--debug" in sys.argv[1:]  # main() has taken it out of the arguments
     if sys.stdin.isatty():
         from stafette.cli.shell.screen import Screen
 

@@ -1,7 +1,7 @@
-r"""What a typed line means: arguments for the commands that `stafette` defines, and for those of the shell.
+r"""Parses a typed line into arguments for a command of `stafette` or of the shell.
 
-A line is split and quoted as in a shell; a command that begins with a backslash (``\q``) keeps it. Three spellings are
-the shell's own, and are rewritten to what the commands parse: an alias for a command, ``name=value`` for
+A line is split and quoted as in a Unix shell; a command that begins with a backslash (``\q``) keeps it. Three spellings
+exist only here, and are rewritten for the command: an alias for a command, ``name=value`` for
 ``--name=value``, and ``as NAME`` for ``--name NAME``. After ``--`` nothing is rewritten.
 """
 
@@ -22,7 +22,7 @@ ALIASES = {
     "delete": ["queue", "rm", "--yes"],
 }
 SYNONYMS = {r"\q": ["quit"], "exit": ["quit"], "?": ["help"]}
-"""Aliases that are not listed, since each has a longer name."""
+"""Aliases that `help` does not list, because it lists the full name."""
 
 ASSIGNMENT = re.compile(r"(?P<name>[a-z][a-z-]*)=(?P<value>.*)", re.DOTALL)
 
@@ -36,16 +36,16 @@ class Usage(typer.TyperException):
 
 
 class Line(NamedTuple):
-    """A line, as far as the shell reads it."""
+    """A parsed line; the command itself parses its arguments."""
 
     name: str
     """The command as it was typed."""
     path: tuple[str, ...]
-    """The command without its alias: its name, after that of its group."""
+    """The name of the command, not of an alias, after that of its group."""
     command: Any
     """The command's definition."""
     arguments: list[str]
-    """What the command parses."""
+    """The arguments of the command."""
 
 
 def split(text: str) -> list[str]:
@@ -60,23 +60,23 @@ def split(text: str) -> list[str]:
         reason = (
             "a backslash at the end escapes nothing" if "escape" in str(error) else "a quotation mark is not closed"
         )
-        raise Usage(f"{reason}; put \\ before it if it is meant as it is") from error
+        raise Usage(f"{reason}; put \\ before it to use it as a character") from error
 
 
 def read(words: list[str], root: Any) -> Line:
-    """Find the command that the words begin with, and rewrite the others for it."""
+    """Find the command at the start of the words, and rewrite the remaining words for it."""
     arguments = [*(ALIASES | SYNONYMS).get(words[0], words[:1]), *words[1:]]
     command, path = root, []
     while arguments and (inner := getattr(command, "commands", {}).get(arguments[0])):
         command = inner
         path.append(arguments.pop(0))
     if command is root:
-        raise Usage(f"there is no command {words[0]}; `help` lists those that are possible now")
+        raise Usage(f"there is no command {words[0]}; `help` lists the commands that are possible now")
     return Line(words[0], tuple(path), command, list(_rewrite(words[0], arguments, command)))
 
 
 def options_of(command: Any) -> dict[str, Any]:
-    """The options of a command, by what one types."""
+    """The options of a command, by their spelling."""
     return {text: option for option in command.params if option.param_type_name == "option" for text in option.opts}
 
 
@@ -101,12 +101,12 @@ def _assign(command: str, name: str, value: str, options: dict[str, Any]) -> Ite
     option = options.get(f"--{name}")
     if option is None:
         names = ", ".join(text[2:] for text in options if text.startswith("--"))
-        raise Usage(f"{command} has no option {name}; it has {names or 'none'}; words after -- are not read as options")
+        raise Usage(f"{command} has no option {name}; it has {names or 'none'}; words after -- are not options")
     if not value:
-        raise Usage(f"{name}= needs a value after it")
+        raise Usage(f"{name}= needs a value")
     if not option.is_flag:
         yield f"--{name}={value}"
     elif value.lower() in YES:
         yield f"--{name}"
     elif value.lower() not in NO:
-        raise Usage(f"{name}={value} is neither yes nor no")
+        raise Usage(f"{name}={value} is not valid; use yes or no")

@@ -1,4 +1,4 @@
-"""The shell without a terminal: a command per line, results alone on standard output, and an end at the first error."""
+"""The shell without a terminal: a command per line, only results on standard output, an end at the first error."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from stafette.cli.shell.shared import root
 from stafette.cli.shell.shell_session import ShellSession, describe, exit_code
 from stafette.cli.shell.state import State
 
-LONE_DOT = "."
+END_OF_BODY = "."
 
 
 class Script:
-    """Lines from a pipe or a file."""
+    """Runs a session with lines from a pipe or a file."""
 
     def __init__(self, state: State, lines: TextIO, *, keep_going: bool, debug: bool) -> None:
-        self._session = ShellSession(state, self, root(), connect_when_needed=True)
+        self._session = ShellSession(state, self, root(), connect_on_demand=True)
         self._lines = lines
         self._number = 0
         self._keep_going = keep_going
         self._debug = debug
 
     def run(self) -> int:
-        """Do what all lines say; returns the exit code."""
+        """Run all lines; returns the exit code."""
         code = 0
         try:
-            while not self._session.state.over and (text := self._next()) is not None:
+            while not self._session.state.is_leaving and (text := self._next_line()) is not None:
                 code = self._run(text) or code
                 if code and not self._keep_going:
                     break
@@ -43,7 +43,7 @@ class Script:
         number = self._number
         try:
             self._session.run(text)
-        except BrokenPipeError:  # of the command as a whole
+        except BrokenPipeError:  # main() handles it
             raise
         except Exception as error:
             if self._debug:
@@ -51,10 +51,10 @@ class Script:
             show.warn(f"stafette: line {number}: {describe(error)}")
             return exit_code(error)
         finally:
-            self._session.tell_time()
+            self._session.print_time()
         return 0
 
-    def _next(self) -> str | None:
+    def _next_line(self) -> str | None:
         try:
             text = self._lines.readline()
         except UnicodeDecodeError as error:
@@ -63,14 +63,14 @@ class Script:
         return text.removesuffix("\n").removesuffix("\r") if text else None
 
     def ask_body(self) -> str:
-        """The lines that follow, up to a lone dot."""
+        """Read the lines that follow, up to a single dot."""
         lines: list[str] = []
-        while (text := self._next()) is not None:
-            if text == LONE_DOT:
+        while (text := self._next_line()) is not None:
+            if text == END_OF_BODY:
                 return "\n".join(lines)
             lines.append(text)
-        raise Usage("the body does not end; end it with a line that is a lone dot")
+        raise Usage("the body has no end; end it with a line that has only a dot")
 
     def ask_secret(self) -> str | None:
-        """Nobody is there to be asked."""
+        """None: there is no person to ask."""
         return None

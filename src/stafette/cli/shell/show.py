@@ -1,32 +1,32 @@
-"""What the shell prints by itself: messages for people, and remarks.
+"""What the shell prints: messages, results, remarks and warnings.
 
-A message is somebody else's text: on a terminal, what would steer it is shown as an escape instead.
+A message comes from another client: control characters in it are escaped, so that they cannot steer the terminal.
 """
 
 from __future__ import annotations
 
 import sys
 
-from stafette.cli.output import harmless
+from stafette.cli.output import escape_controls
 from stafette.model import Message
 
 BYTES_IN_A_ROW = 32
 INNERMOST_FRAMES = 10
-"""What --debug shows of a traceback: those before them only parse the line, and would fill the screen."""
+"""Frames of a traceback that --debug shows; the frames above them only parse the line."""
 
 _LAYOUT = "\n\t"
 
 
-def body(content: bytes) -> str:
-    """A body for a terminal: as text if it is text, else in hex."""
+def format_body(content: bytes) -> str:
+    """A body for a terminal: text if it is UTF-8, else hex."""
     try:
-        return harmless(content.decode(), _LAYOUT)
+        return escape_controls(content.decode(), _LAYOUT)
     except UnicodeDecodeError:
         rows = range(0, len(content), BYTES_IN_A_ROW)
         return "\n".join(content[start : start + BYTES_IN_A_ROW].hex(" ") for start in rows)
 
 
-def head(message: Message) -> str:
+def format_head(message: Message) -> str:
     """One line about a message."""
     parts = [f"message {message.id}", f"in {message.queue}", f"from {message.sender}"]
     if message.receiver is not None:
@@ -38,7 +38,7 @@ def head(message: Message) -> str:
         parts.append(f"delivery {message.deliveries}")
     parts.append(f"{len(message.body)} bytes" + ("" if _is_text(message.body) else ", in hex"))
     parts += [f"{name}={value}" for name, value in (message.headers or {}).items()]
-    return harmless(", ".join(parts))
+    return escape_controls(", ".join(parts))
 
 
 def _is_text(content: bytes) -> bool:
@@ -50,18 +50,18 @@ def _is_text(content: bytes) -> bool:
 
 
 def result(text: str) -> None:
-    """Print what a command returns."""
+    """Print the result of a command."""
     print(text, flush=True)
 
 
 def remark(detail: str) -> None:
-    """Tell a person something; who reads a pipe wants results alone."""
+    """Print a remark on a terminal; a pipe gets only results."""
     if sys.stdout.isatty():
         print(detail, flush=True)
 
 
 def aside(text: str) -> None:
-    """Print something about a result: with it on a terminal, but apart from it in a pipe."""
+    """Print a note about a result: on a terminal with the result, else on standard error."""
     if sys.stdout.isatty():
         result(text)
     else:
@@ -69,6 +69,6 @@ def aside(text: str) -> None:
 
 
 def warn(detail: str) -> None:
-    """Tell what went wrong, or what happened without being asked for."""
+    """Print an error, or an event that no command caused."""
     sys.stdout.flush()
-    print(harmless(detail), file=sys.stderr, flush=True)
+    print(escape_controls(detail), file=sys.stderr, flush=True)

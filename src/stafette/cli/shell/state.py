@@ -1,7 +1,6 @@
-"""The state of a conversation, and what it makes possible.
+"""The state of the shell, and which commands are possible in it.
 
-A command has needs; where one of them is not met, the command is neither listed nor completed, and who types it all
-the same reads why.
+A command has needs. If one is not met, the command is neither listed nor completed; typing it prints the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from stafette.model import Message, Mode
 
 @dataclass(frozen=True)
 class Start:
-    """How the shell was called: whom to reach, and as whom."""
+    """The options of the shell: broker, name, secret and mode."""
 
     url: str | None = None
     name: str | None = None
@@ -30,8 +29,8 @@ class Start:
 
 
 @dataclass
-class Held:
-    """A lease, its message, and when it ends by our clock."""
+class HeldLease:
+    """A lease, its message, and when it ends by the local clock."""
 
     lease: Lease
     message: Message
@@ -39,68 +38,68 @@ class Held:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds for which the message is still ours."""
+        """Seconds until the lease runs out."""
         return max(0.0, self.deadline - time.monotonic())
 
 
 @dataclass
 class State:
-    """All that one command leaves for the next."""
+    """What one command leaves for the next."""
 
     start: Start = field(default_factory=Start)
     client: Client | None = None
     url: str | None = None
-    """Where we are connected, or were last."""
+    """URL of the current or last connection."""
     name: str | None = None
-    """As whom; the name may have been chosen for us."""
+    """Name in the current or last connection; may be a default name."""
     mode: Mode = "full"
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
-    """By name: those given, and those asked for; kept for as long as the shell lives."""
-    away: bool = False
-    """Whether no broker could be reached lately; the session is still ours and may go on."""
-    held: Held | None = None
-    last: Message | None = None
-    """The message that was taken last, which can be replied to."""
+    """Secrets by client name, from options and prompts; kept until the shell ends."""
+    is_unreachable: bool = False
+    """Whether the last attempt reached no broker; the session may still continue."""
+    held_lease: HeldLease | None = None
+    last_received: Message | None = None
+    """The message received last, which `reply` can answer."""
     timing: bool = False
-    took: float | None = None
-    """Seconds of the last command."""
-    over: bool = False
-    """Whether the person is leaving."""
+    last_seconds: float | None = None
+    """Duration of the last command."""
+    is_leaving: bool = False
+    """Whether the shell ends after this command."""
 
     @property
-    def holding(self) -> bool:
-        """Whether a lease is held that has not run out."""
-        return self.held is not None and self.held.seconds_left > 0
+    def holds_lease(self) -> bool:
+        """Whether there is a lease that has not run out."""
+        return self.held_lease is not None and self.held_lease.seconds_left > 0
 
     @property
-    def answerable(self) -> Message | None:
-        """The message that a reply would go to."""
-        return self.held.message if self.held is not None and self.holding else self.last
+    def message_to_answer(self) -> Message | None:
+        """The message that `reply` answers: the held one, else the one received last."""
+        return self.held_lease.message if self.held_lease is not None and self.holds_lease else self.last_received
 
     def connected(self, client: Client, url: str, mode: Mode) -> None:
-        """A broker let us in."""
+        """Store the new connection."""
         self.client, self.url, self.name, self.mode = client, url, client.name, mode
 
-    def end_lease(self, end: Callable[[Lease], None]) -> Held:
-        """Ack or nack what is held, and return it; a lease that was lost is not held any more, either."""
-        held = self.held
+    def end_lease(self, end: Callable[[Lease], None]) -> HeldLease:
+        """Ack or nack the held lease with `end`, and return it; a lost lease is forgotten, too."""
+        held = self.held_lease
         assert held is not None
         try:
             end(held.lease)
         except LeaseLost:
-            self.held = None
+            self.held_lease = None
             raise
-        self.held = None
+        self.held_lease = None
         return held
 
     def disconnected(self) -> None:
-        """Forget what belonged to the connection."""
-        self.client = self.held = self.last = None
-        self.away = False
+        """Forget everything that belonged to the connection."""
+        self.client = self.held_lease = self.last_received = None
+        self.is_unreachable = False
 
 
 class Need(NamedTuple):
-    """What must be so for a command to be possible, and what to say where it is not."""
+    """A condition of a command, and the reason to print if it is not met."""
 
     is_met: Callable[[State], bool]
     reason: str
@@ -108,11 +107,11 @@ class Need(NamedTuple):
 
 CONNECTED = Need(lambda state: state.client is not None, "you are not connected; type `connect` first")
 NOT_CONNECTED = Need(lambda state: state.client is None, "you are connected; type `disconnect` first")
-MAY_CHANGE = Need(lambda state: state.mode == "full", "you are read-only here and may only look")
-LEASE = Need(lambda state: state.holding, "no lease is held; `lease` takes one")
-NO_LEASE = Need(lambda state: not state.holding, "a lease is held; end it with `ack` or `nack` first")
+MAY_CHANGE = Need(lambda state: state.mode == "full", "this connection is read-only")
+LEASE = Need(lambda state: state.holds_lease, "there is no held message; `lease` one first")
+NO_LEASE = Need(lambda state: not state.holds_lease, "there is a held message; `ack` or `nack` it first")
 ANSWERABLE = Need(
-    lambda state: state.answerable is not None, "there is nothing to reply to; `lease` or `receive` a message first"
+    lambda state: state.message_to_answer is not None, "there is no message to answer; `lease` or `receive` one first"
 )
 
 _LOOK = (CONNECTED,)
@@ -128,16 +127,16 @@ _NEEDS: dict[tuple[str, ...], tuple[Need, ...]] = {
     ("lease",): (*_CHANGE, NO_LEASE),
     ("reply",): (*_CHANGE, ANSWERABLE),
 }
-"""By command; whatever is not listed may change something."""
+"""Needs by command; a command that is not listed has those of a change."""
 
 
-def unmet(command: tuple[str, ...], state: State) -> str | None:
-    """Why a command is not possible now; None when it is."""
+def unmet_need(command: tuple[str, ...], state: State) -> str | None:
+    """The reason why a command is not possible now; None if it is possible."""
     return next((need.reason for need in _NEEDS.get(command, _CHANGE) if not need.is_met(state)), None)
 
 
 def needs_connection(command: tuple[str, ...]) -> bool | None:
-    """Whether a command needs a broker; None when it has no needs at all."""
+    """Whether a command needs a broker; None if it has no needs at all."""
     needs = _NEEDS.get(command, _CHANGE)
     return CONNECTED in needs if needs else None
 
@@ -146,33 +145,33 @@ LEASE_MARK = "*"
 
 
 def prompt(state: State) -> str:
-    """What stands before the cursor: who and where, marked while a lease is held."""
+    """The prompt: client and broker, with a mark while a lease is held."""
     if state.client is None or state.url is None:
         return "not connected> "
-    mark = LEASE_MARK if state.holding else ""
-    remarks = (" (no broker)" if state.away else "") + (" (read-only)" if state.mode != "full" else "")
-    return f"{state.client.name}@{broker_name(state.url)}{remarks}{mark}> "
+    mark = LEASE_MARK if state.holds_lease else ""
+    notes = (" (no broker)" if state.is_unreachable else "") + (" (read-only)" if state.mode != "full" else "")
+    return f"{state.client.name}@{broker_name(state.url)}{notes}{mark}> "
 
 
 def toolbar(state: State) -> str:
-    """What stands below: the connection, the lease, the clock."""
+    """The line at the bottom: the connection, the lease, the time of the last command."""
     if state.client is None or state.url is None:
         parts = ["not connected"]
     else:
         parts = [f"{state.client.name} at {state.url}" + (", read-only" if state.mode != "full" else "")]
-    if state.away:
-        parts.append("no broker can be reached")
-    if state.held is not None:
-        message = state.held.message
-        left = f"{state.held.seconds_left:.0f} s left" if state.holding else "ran out"
-        parts.append(f"lease on message {message.id} of {message.queue}: {left}")
+    if state.is_unreachable:
+        parts.append("no broker is reachable")
+    if state.held_lease is not None:
+        message = state.held_lease.message
+        time_left = f"{state.held_lease.seconds_left:.0f} s left" if state.holds_lease else "ran out"
+        parts.append(f"lease on message {message.id} of {message.queue}: {time_left}")
     if state.timing:
-        parts.append("timing on" + ("" if state.took is None else f", last {state.took * 1000:.1f} ms"))
+        parts.append("timing on" + ("" if state.last_seconds is None else f", last {state.last_seconds * 1000:.1f} ms"))
     return " | ".join(parts)
 
 
 def broker_name(url: str) -> str:
-    """Host and port of the first broker, and how many others there are."""
+    """Host and port of the first broker, and the number of further ones."""
     host, port = (brokers := Address.parse(url).brokers)[0]
     first = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return first if len(brokers) == 1 else f"{first}+{len(brokers) - 1}"
