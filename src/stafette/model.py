@@ -152,7 +152,7 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         QueueOption(
             kind="flag",
             label="Nobody is handed what it sent itself",
-            help="Nobody is handed what it sent itself.",
+            help="A client does not get messages that it sent itself.",
         ),
     ] = False
     max_body: Annotated[
@@ -160,7 +160,7 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         QueueOption(
             kind="number",
             label="Largest body",
-            help="Bytes in a message, at most.",
+            help="Maximum size of a body in bytes.",
             bounds=(0, 67_108_864),
             default=1_048_576,
             unit="bytes",
@@ -171,7 +171,7 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         QueueOption(
             kind="number",
             label="Deliveries, at most",
-            help="After so many a message is dead.",
+            help="Maximum number of deliveries; after these a message is dead.",
             hint="A message that was given back so often is dead.",
             bounds=(1, 32_767),
             default=5,
@@ -182,7 +182,7 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         QueueOption(
             kind="queue",
             label="Queue for the dead",
-            help="Where dead messages go.",
+            help="Queue to which dead messages are moved.",
             hint="An existing queue; without one they are kept aside in this one.",
             bounds=(1, 201),
         ),

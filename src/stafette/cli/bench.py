@@ -26,7 +26,7 @@ def bench(
         float | None, typer.Option("--rate", min=0.1, help="Open loop with so many requests per second.")
     ] = None,
     echo: Annotated[
-        bool, typer.Option("--echo", help="Echo requests, which the broker answers without the database.")
+        bool, typer.Option("--echo", help="Send only echo requests, which the broker answers without the database.")
     ] = False,
     processes: Annotated[int, typer.Option("--processes", min=1, help="Processes of the load generator.")] = 1,
     trace: Annotated[Path | None, typer.Option("--trace", help="Folder for a trace of every request.")] = None,

@@ -32,7 +32,9 @@ def broker(
     data: Data = None,
     database: Database = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any free port.")] = 7470,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes any free port.")
+    ] = 7470,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that share the port.")] = 1,
     connections: Annotated[
         int, typer.Option("--connections", min=1, help="Database connections per worker.")
@@ -77,9 +79,7 @@ def broker(
     if context.invoked_subcommand is not None:
         return
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("asyncpg").setLevel(
-        logging.ERROR
-    )  # its warnings are tracebacks of errors that we report in one line
+    logging.getLogger("asyncpg").setLevel(logging.ERROR)  # its warnings are tracebacks of errors that we log anyway
     broker_settings = BrokerSettings(
         database=database_url(data, database),
         host=host,

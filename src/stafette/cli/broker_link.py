@@ -39,8 +39,8 @@ class Target(NamedTuple):
 
 def target(url: str | None, name: str | None, secret: str | None, data: Path | None) -> Target:
     """The target from the options, else from the settings."""
-    chosen = settings.load(url=url, name=name, secret=secret, data=data)
-    return Target(address(url, data), [chosen.name] if chosen.name else default_names(), chosen.secret)
+    current = settings.load(url=url, name=name, secret=secret, data=data)
+    return Target(address(url, data), [current.name] if current.name else default_names(), current.secret)
 
 
 def address(url: str | None, data: Path | None) -> str:
@@ -50,8 +50,8 @@ def address(url: str | None, data: Path | None) -> str:
         if broker_url is None:
             raise Unavailable(f"no broker runs with the data folder {data}; start one with `stafette up --data {data}`")
         return broker_url
-    chosen = settings.load(url=url, data=data)
-    return chosen.url or running_url("broker", chosen.data) or DEFAULT_URL
+    current = settings.load(url=url, data=data)
+    return current.url or running_url("broker", current.data) or DEFAULT_URL
 
 
 def connect(

@@ -25,26 +25,26 @@ Database = Annotated[str | None, typer.Option("--database", help="URL of a Postg
 
 def database_url(data: Path | None, database: str | None) -> str:
     """URL of the database: the one given, else of the embedded one, which must be running."""
-    chosen = settings.load(data=data, database=database)
-    if chosen.database is not None:
-        return chosen.database
-    server = EmbeddedPostgres(chosen.data)
+    current = settings.load(data=data, database=database)
+    if current.database is not None:
+        return current.database
+    server = EmbeddedPostgres(current.data)
     if not server.running:
         raise Unavailable(
-            f"the embedded database in {chosen.data} is not running; start it with `stafette db start`,"
+            f"the embedded database in {current.data} is not running; start it with `stafette db start`,"
             " or choose another with --database"
         )
     return server.url
 
 
 def _embedded_server(data: Path | None, *, tcp: bool = False, host: str = LOOPBACK) -> EmbeddedPostgres:
-    chosen = settings.load(data=data)
-    if chosen.database is not None:
+    current = settings.load(data=data)
+    if current.database is not None:
         raise InvalidRequest(
-            f"the database is {shown(chosen.database)}, which Stafette does not manage;"
+            f"the database is {shown(current.database)}, which Stafette does not manage;"
             " unset STAFETTE_DATABASE (or `database` in stafette.toml) to use the embedded one"
         )
-    return EmbeddedPostgres(chosen.data, tcp=tcp, host=host)
+    return EmbeddedPostgres(current.data, tcp=tcp, host=host)
 
 
 @app.command()
@@ -141,7 +141,7 @@ def reset(
     database: Database = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete all clients, queues and messages permanently, and create an empty schema.
+    """Permanently delete all clients, queues and messages, and create an empty schema.
 
     Example: stafette db reset --yes
     """

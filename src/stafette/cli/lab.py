@@ -176,7 +176,7 @@ def rm(
     runs: Runs = None,
     as_json: Json = False,
 ) -> None:
-    """Delete series with all their runs permanently; refused while one is running.
+    """Permanently delete series with all their runs; refused while one is running.
 
     Example: stafette lab rm ftab-6-0001 ftab-6-0002
     """

@@ -159,7 +159,7 @@ def purge(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Delete all messages that wait in a queue permanently, and print their number.
+    """Permanently delete all messages that wait in a queue, and print their number.
 
     Example: stafette queue purge jobs --yes
     """

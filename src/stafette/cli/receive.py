@@ -33,7 +33,7 @@ FOLLOW_SECONDS = 3600.0
 """How long one call waits with --follow, before the next one does."""
 
 Wait = Annotated[
-    float | None, typer.Option("--wait", min=0, metavar="SECONDS", help="Wait up to so long for each message.")
+    float | None, typer.Option("--wait", min=0, metavar="SECONDS", help="Maximum time to wait for each message.")
 ]
 Count = Annotated[int | None, typer.Option("--count", min=1, help="Maximum number of messages; default: 1.")]
 All = Annotated[bool, typer.Option("--all", help="All messages in the queue.")]

@@ -39,7 +39,9 @@ def web(
     data: Data = None,
     database: Database = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any free port.")] = 7471,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes any free port.")
+    ] = 7471,
     broker: Annotated[
         str | None, typer.Option("--broker", help="URL of the broker to send through; default: any running broker.")
     ] = None,
@@ -63,9 +65,7 @@ def web(
         from stafette.web.site import WebSettings
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("asyncpg").setLevel(
-        logging.ERROR
-    )  # its warnings are tracebacks of errors that we report in one line
+    logging.getLogger("asyncpg").setLevel(logging.ERROR)  # its warnings are tracebacks of errors that we log anyway
     current, url = settings.load(data=data, database=database), database_url(data, database)
     secret = asyncio.run(with_console(url, operators.first_secret))
     if secret is not None:
