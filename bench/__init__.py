@@ -1,1 +1,1 @@
-"""Comparisons, as ratios within one run on one machine: absolute figures say little about another machine."""
+"""Comparisons, as ratios within one run on one machine: absolute numbers say little about another machine."""

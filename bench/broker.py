@@ -1,7 +1,7 @@
-"""How many durable requests a second the whole does here, beside plain SQL on the same server in the same run.
+"""Durable requests per second of the whole system, compared with plain SQL on the same server in the same run.
 
 Everything is on this machine: PostgreSQL with fsync, one broker process, the load generator with the public client.
-Rounds of each are interleaved, and medians compared, because shared machines are noisy.
+Rounds are interleaved and medians compared, because shared machines are noisy.
 
     python -m bench.broker [--seconds 8] [--rounds 3] [--lasting 600]
 """
@@ -97,13 +97,13 @@ def through_broker(seconds: float, clients: int, *options: str, url: str = URL) 
         "--json",
         *options,
     ]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    result: dict[str, Any] = json.loads(done.stdout)
+    completed = subprocess.run(command, check=True, capture_output=True, text=True)
+    result: dict[str, Any] = json.loads(completed.stdout)
     return result
 
 
 def through_pgbench(server: EmbeddedPostgres, seconds: float, folder: Path, protocol: str) -> float:
-    """Operations a second of plain SQL, one per transaction, from 16 connections."""
+    """Operations per second of plain SQL, one per transaction, from 16 connections."""
     scripts = []
     for name, text in (("send", PLAIN_SEND), ("receive", PLAIN_RECEIVE)):
         script = folder / f"{name}.sql"
@@ -112,8 +112,8 @@ def through_pgbench(server: EmbeddedPostgres, seconds: float, folder: Path, prot
     socket = server.url.partition("host=")[2].partition("&")[0]
     load = f"-n -M {protocol} -c 16 -j 2 -T {int(seconds)} -h {socket} -U stafette".split()
     command = [str(server.bin("pgbench")), *load, *scripts, "stafette"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(next(line for line in done.stdout.splitlines() if line.startswith("tps")).split()[2])
+    completed = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(next(line for line in completed.stdout.splitlines() if line.startswith("tps")).split()[2])
 
 
 def cpu_seconds(pid: int) -> float:
@@ -122,22 +122,27 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+def children_seconds(times: os.times_result) -> float:
+    """User and system time of the child processes that have ended."""
+    return times.children_user + times.children_system
+
+
 def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def where_time_goes(server: EmbeddedPostgres, broker: int, seconds: float) -> dict[str, float]:
-    """Microseconds of processor time per request, by tier."""
+def cpu_per_request(server: EmbeddedPostgres, broker: int, seconds: float) -> dict[str, float]:
+    """Microseconds of CPU time per request, by tier."""
     assert server.pid is not None
     before = {"broker": cpu_seconds(broker), "database": sum(map(cpu_seconds, children(server.pid)))}
-    mine = os.times()
+    times_before = os.times()
     result = through_broker(seconds, 64)
-    spent = os.times()
+    times_after = os.times()
     requests = result["requests_per_second"] * result["seconds"]
     after = {"broker": cpu_seconds(broker), "database": sum(map(cpu_seconds, children(server.pid)))}
-    generator = spent.children_user + spent.children_system - mine.children_user - mine.children_system
+    generator = children_seconds(times_after) - children_seconds(times_before)
     tiers = {name: after[name] - before[name] for name in before} | {"load generator": generator}
-    return {name: 1e6 * used / requests for name, used in tiers.items()}
+    return {name: 1e6 * seconds / requests for name, seconds in tiers.items()}
 
 
 async def dead_rows(url: str) -> int:
@@ -148,52 +153,54 @@ async def dead_rows(url: str) -> int:
         await connection.close()
 
 
-def lasting(server: EmbeddedPostgres, seconds: float, console: Console) -> None:
-    """Does it keep its pace? The last minute beside the first."""
+def measure_endurance(server: EmbeddedPostgres, seconds: float, console: Console) -> None:
+    """Compare the throughput of the last minute with that of the first."""
     minutes = max(2, round(seconds / 60))
-    paces = []
+    rates = []
     for minute in range(minutes):
-        pace = through_broker(60, 64)["requests_per_second"]
-        paces.append(pace)
-        console.print(f"minute {minute + 1}: {pace:,.0f} requests/s, {asyncio.run(dead_rows(server.url)):,} dead rows")
-    console.print(f"last minute / first minute: {paces[-1] / paces[0]:.2f}")
+        rate = through_broker(60, 64)["requests_per_second"]
+        rates.append(rate)
+        console.print(f"minute {minute + 1}: {rate:,.0f} requests/s, {asyncio.run(dead_rows(server.url)):,} dead rows")
+    console.print(f"last minute / first minute: {rates[-1] / rates[0]:.2f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--lasting", type=float, help="also run for so many seconds and compare the ends")
+    parser.add_argument(
+        "--lasting", type=float, help="also run for so many seconds, and compare the last minute with the first"
+    )
     options = parser.parse_args()
     console = Console()
 
     with system() as (server, broker), tempfile.TemporaryDirectory() as folder:
         through_broker(2, 64)  # warm up
-        figures: dict[str, list[float]] = {}
+        rates_by_name: dict[str, list[float]] = {}
         for _ in range(options.rounds):
             for name, protocol in ((PGBENCH, "simple"), (f"{PGBENCH}, prepared", "prepared")):
-                pace = through_pgbench(server, options.seconds, Path(folder), protocol)
-                figures.setdefault(name, []).append(pace)
+                rate = through_pgbench(server, options.seconds, Path(folder), protocol)
+                rates_by_name.setdefault(name, []).append(rate)
             for clients in (64, 1000):
                 result = through_broker(options.seconds, clients)
-                figures.setdefault(f"stafette, {clients} clients", []).append(result["requests_per_second"])
-            figures.setdefault("stafette, 64 clients, echo", []).append(
+                rates_by_name.setdefault(f"stafette, {clients} clients", []).append(result["requests_per_second"])
+            rates_by_name.setdefault("stafette, 64 clients, echo", []).append(
                 through_broker(options.seconds / 2, 64, "--echo")["requests_per_second"]
             )
-        plain = statistics.median(figures[PGBENCH])
+        plain = statistics.median(rates_by_name[PGBENCH])
         table = Table("requests per second", "median", "rounds", "ratio to pgbench")
-        for name, paces in figures.items():
-            median = statistics.median(paces)
-            table.add_row(name, f"{median:,.0f}", " ".join(f"{pace:,.0f}" for pace in paces), f"{median / plain:.2f}")
+        for name, rates in rates_by_name.items():
+            median = statistics.median(rates)
+            table.add_row(name, f"{median:,.0f}", " ".join(f"{rate:,.0f}" for rate in rates), f"{median / plain:.2f}")
         console.print(table)
 
-        tiers = where_time_goes(server, broker, options.seconds)
-        table = Table("processor time per request", "µs")
-        for name, used in tiers.items():
-            table.add_row(name, f"{used:.0f}")
+        tiers = cpu_per_request(server, broker, options.seconds)
+        table = Table("CPU time per request", "µs")
+        for name, microseconds in tiers.items():
+            table.add_row(name, f"{microseconds:.0f}")
         console.print(table)
         if options.lasting:
-            lasting(server, options.lasting, console)
+            measure_endurance(server, options.lasting, console)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How the time of a read depends on how much is stored: it should not.
+"""Measures whether the time of a read depends on the number of stored messages; it should not.
 
 Two databases on one server hold few and many messages in one queue. Reads of both are interleaved and compared as a
-ratio of medians, so whatever else the machine does meets both alike. What was popped is sent again, untimed.
+ratio of medians, so that other load on the machine affects both alike. Popped messages are sent again, untimed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FROM generate_series(1, $6::integer) AS n
 
 @dataclass(frozen=True)
 class Effort:
-    """How many messages few and many are, and how often to read."""
+    """Numbers of messages in the small and the large queue, and how often to read each."""
 
     few: int
     many: int
@@ -47,7 +47,7 @@ class Effort:
 
 
 class Depth:
-    """A database with so many messages in one queue."""
+    """A database with a given number of messages in one queue."""
 
     def __init__(self, store: Store, client: int, messages: int) -> None:
         self._store, self._client, self._messages = store, client, messages
@@ -76,49 +76,44 @@ class Depth:
         return self._contexts.randrange(1, self._messages // CONTEXT_EVERY) * CONTEXT_EVERY
 
     async def pop(self, size: int) -> float:
-        """The seconds that popping took; the messages are there again in the end, if at another place."""
-        seconds, messages = await self._timed(
-            self._store.messages.receive, [ReadRequest(self._client, Selection(QUEUE))] * size
-        )
-        again = [
+        """Seconds to pop so many messages; then they are sent again, to the end of the queue."""
+        seconds, messages = await self._time(self._store.receive, [ReadRequest(self._client, Selection(QUEUE))] * size)
+        resends = [
             SendRequest(
                 self._client, Draft((message.queue,), message.body, priority=message.priority, context=message.context)
             )
             for message in messages
         ]
-        await self._store.messages.send(again)
+        await self._store.send(resends)
         return seconds
 
     async def peek_by_sender(self, size: int) -> float:
-        asks = [ReadRequest(self._client, Selection(QUEUE, f"client {number % CLIENTS}")) for number in range(size)]
-        return (await self._timed(self._store.messages.peek, asks))[0]
+        requests = [ReadRequest(self._client, Selection(QUEUE, f"client {number % CLIENTS}")) for number in range(size)]
+        return (await self._time(self._store.peek, requests))[0]
 
     async def peek_by_context(self, size: int) -> float:
         return (
-            await self._timed(
-                self._store.messages.peek,
-                [ReadRequest(self._client, Selection(context=self.context())) for _ in range(size)],
+            await self._time(
+                self._store.peek, [ReadRequest(self._client, Selection(context=self.context())) for _ in range(size)]
             )
         )[0]
 
     async def peek_by_arrival(self, size: int) -> float:
         return (
-            await self._timed(
-                self._store.messages.peek, [ReadRequest(self._client, Selection(QUEUE, order="arrival"))] * size
-            )
+            await self._time(self._store.peek, [ReadRequest(self._client, Selection(QUEUE, order="arrival"))] * size)
         )[0]
 
-    async def _timed(
+    async def _time(
         self,
         read: Callable[[Sequence[ReadRequest]], Awaitable[list[list[Message] | StafetteError]]],
-        asks: list[ReadRequest],
+        requests: list[ReadRequest],
     ) -> tuple[float, list[Message]]:
         started = time.perf_counter()
-        answers = await read(asks)
+        answers = await read(requests)
         seconds = time.perf_counter() - started
         messages = [message for answer in answers if isinstance(answer, list) for message in answer]
-        if len(messages) != len(asks):
-            raise RuntimeError(f"{len(asks)} reads found {len(messages)} messages: {answers}")
+        if len(messages) != len(requests):
+            raise RuntimeError(f"{len(requests)} reads returned {len(messages)} messages: {answers}")
         return seconds, messages
 
 
@@ -138,29 +133,29 @@ async def measure(
     for messages in (effort.few, effort.many):
         say(f"depth: storing {messages:,} messages")
         depths.append(await Depth.fill(server, messages))
-    found: dict[str, dict[str, float | int]] = {}
+    times: dict[str, dict[str, float | int]] = {}
     for name, read in READS.items():
         for size in BATCHES:
             say(f"depth: {name}, {size} at a time")
-            few, many = await _interleaved(depths, read, size, effort.repetitions)
-            found[name if size == 1 else f"{name} × {size}"] = {"few_ms": few, "many_ms": many, "ratio": many / few}
+            few, many = await _measure_interleaved(depths, read, size, effort.repetitions)
+            times[name if size == 1 else f"{name} × {size}"] = {"few_ms": few, "many_ms": many, "ratio": many / few}
     for depth in depths:
         await depth.close()
-    return found
+    return times
 
 
-async def _interleaved(
+async def _measure_interleaved(
     depths: list[Depth], read: Callable[[Depth, int], Awaitable[float]], size: int, repetitions: int
 ) -> list[float]:
-    """The median milliseconds at each depth; whoever goes first has no advantage, as they take turns."""
+    """The median milliseconds at each depth; the depths take turns in going first."""
     seconds: list[list[float]] = [[] for _ in depths]
     warm_up = repetitions // 10 + 1
     for repetition in count(-warm_up):
         if repetition == repetitions:
             break
         turns = list(zip(depths, seconds, strict=True))
-        for depth, taken in turns if repetition % 2 else reversed(turns):
+        for depth, durations in turns if repetition % 2 else reversed(turns):
             duration = await read(depth, size)
             if repetition >= 0:
-                taken.append(duration)
-    return [median(taken) * 1000 for taken in seconds]
+                durations.append(duration)
+    return [median(durations) * 1000 for durations in seconds]

@@ -1,4 +1,4 @@
-"""`make lab-smoke`: one quick experiment of each kind, run by the command as a user would, and every count checked."""
+"""`make lab-smoke`: runs one quick experiment of each kind with the command, and checks every count."""
 
 from __future__ import annotations
 
@@ -33,54 +33,54 @@ def run(file: Path, runs: Path) -> dict[str, Any]:
         str(runs),
         "--json",
     ]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if not done.stdout:
-        sys.exit(f"{file.name}: `stafette lab run` ended with {done.returncode} and said nothing")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found | {"exit_code": done.returncode}
+    completed = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if not completed.stdout:
+        sys.exit(f"{file.name}: `stafette lab run` ended with {completed.returncode} and printed nothing")
+    outcome: dict[str, Any] = json.loads(completed.stdout)
+    return outcome | {"exit_code": completed.returncode}
 
 
 def check(kind: str, outcome: dict[str, Any]) -> list[str]:
-    """What is wrong with it."""
+    """The problems of a series."""
     problems = [f"exit code {outcome['exit_code']}"] if outcome["exit_code"] else []
     if len(outcome["runs"]) != RUNS[kind]:
         problems.append(f"{len(outcome['runs'])} runs instead of {RUNS[kind]}")
-    for one in outcome["runs"]:
-        record = json.loads((Path(outcome["folder"]) / layout.RUNS / one["folder"] / layout.RUN_FILE).read_text())
+    for run_view in outcome["runs"]:
+        record = json.loads((Path(outcome["folder"]) / layout.RUNS / run_view["folder"] / layout.RUN_FILE).read_text())
         if record["state"] != "done":
-            problems.append(f"{one['folder']}: {record['why']}")
+            problems.append(f"{run_view['folder']}: {record['why']}")
             continue
-        held = {check["name"] for check in record["checks"] if check["ok"]}
-        if missing := {"complete", "answered", "seen", "messages"} - held:
-            problems.append(f"{one['folder']}: {', '.join(sorted(missing))} do not hold")
+        passed = {check["name"] for check in record["checks"] if check["ok"]}
+        if missing := {"complete", "answered", "seen", "messages"} - passed:
+            problems.append(f"{run_view['folder']}: {', '.join(sorted(missing))} failed")
     return problems
 
 
 def main() -> None:
-    began = time.monotonic()
-    wrong = False
+    started = time.monotonic()
+    failed = False
     with (
         tempfile.TemporaryDirectory(prefix="lab-smoke-") as folder,
-        machines(Path(folder) / "machines", ADDRESSES) as reached,
+        machines(Path(folder) / "machines", ADDRESSES) as options_by_address,
     ):
         details = "".join(
             f'[hosts.machines."{address}"]\n'
-            + "".join(f"{key} = {json.dumps(value)}\n" for key, value in machine.items())
-            for address, machine in reached.items()
+            + "".join(f"{key} = {json.dumps(value)}\n" for key, value in options.items())
+            for address, options in options_by_address.items()
         )
         for kind in KINDS:
             file = Path(folder) / f"{kind}.toml"
             file.write_text((EXPERIMENTS / file.name).read_text() + (f"\n{details}" if kind == "hosts" else ""))
-            started = time.monotonic()
+            kind_started = time.monotonic()
             outcome = run(file, Path(folder) / "runs")
             problems = check(kind, outcome)
-            wrong = wrong or bool(problems)
+            failed = failed or bool(problems)
             print(
-                f"{kind:10} {time.monotonic() - started:5.0f} s  {'; '.join(problems) or 'all counts hold'}",
+                f"{kind:10} {time.monotonic() - kind_started:5.0f} s  {'; '.join(problems) or 'all counts are right'}",
                 flush=True,
             )
-    print(f"{time.monotonic() - began:.0f} s in all")
-    sys.exit(wrong)
+    print(f"{time.monotonic() - started:.0f} s in all")
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

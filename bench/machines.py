@@ -1,7 +1,7 @@
-"""Machines to try several hosts with, on one: SSH servers on loopback addresses, each with a folder of its own.
+"""Simulates several machines on one: SSH servers on loopback addresses, each with its own folder.
 
 `python -m bench.machines FOLDER 127.0.0.11 127.0.0.12` writes a key and the servers' known_hosts into FOLDER, prints a
-line of JSON with the ports, and serves until its input ends. What crosses between such machines crosses real sockets.
+line of JSON with the ports, and serves until its input ends. Such machines are connected by real sockets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import asyncssh
 
 
 async def _run(process: asyncssh.SSHServerProcess[bytes]) -> None:
-    """Run what the client asks for, in a shell, as sshd does; its input ends when the connection does."""
+    """Run the command of the client in a shell, as sshd does; its input ends when the connection does."""
     assert process.command is not None
     child = await asyncio.create_subprocess_shell(
         process.command,
@@ -56,8 +56,8 @@ async def _serve(folder: Path, addresses: list[str]) -> None:
             encoding=None,
         )
         ports[address] = server.get_port()
-    public = host_key.export_public_key().decode().strip()
-    names = (f"[{address}]:{port} {public}\n" for address, port in ports.items())
+    public_key = host_key.export_public_key().decode().strip()
+    names = (f"[{address}]:{port} {public_key}\n" for address, port in ports.items())
     (folder / "known_hosts").write_text("".join(names))
     print(json.dumps(ports), flush=True)
     await asyncio.to_thread(sys.stdin.read)
@@ -65,7 +65,7 @@ async def _serve(folder: Path, addresses: list[str]) -> None:
 
 @contextmanager
 def machines(folder: Path, addresses: list[str]) -> Iterator[dict[str, dict[str, object]]]:
-    """Serve on these addresses; how an experiment says to reach them, by address."""
+    """Serve on these addresses; yields the options with which an experiment reaches them, by address."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "bench.machines", str(folder), *addresses]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:

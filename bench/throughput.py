@@ -1,7 +1,7 @@
-"""One operation per transaction in plain SQL, through pgbench, against the Store's batches.
+"""Compares one operation per transaction in plain SQL, through pgbench, with batches of the Store.
 
-pgbench is the fastest client there is, and its statements look up no names and check nothing: what the Store gains,
-it gains by sharing a commit and a round trip among the operations of a batch, with all its own work on top.
+pgbench is the fastest client, and its statements look up no names and check nothing. The Store does all of that, and is
+faster because the operations of a batch share a commit and a round trip.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ DELETE FROM stafette.leased WHERE id = :id AND token = :token AND leased_until >
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to do of each operation, in one repetition of one variant."""
+    """Number of repetitions, and of operations in each, by variant."""
 
     repetitions: int
     one_each: int
@@ -71,20 +71,20 @@ class Effort:
 
 @dataclass(frozen=True)
 class Result:
-    """Operations per second, and how many times those of one per transaction: medians over the repetitions."""
+    """Operations per second, and their ratio to one per transaction: medians over the repetitions."""
 
     per_second: int
     ratio: float
 
     @classmethod
     def of(cls, rates: list[float], one_each: list[float]) -> Result:
-        ratios = [rate / one for rate, one in zip(rates, one_each, strict=True)]
+        ratios = [rate / base for rate, base in zip(rates, one_each, strict=True)]
         return cls(round(median(rates)), round(median(ratios), 2))
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A way of doing operations, and how many of them make a measurement."""
+    """A way to run operations, and how many of them are measured together."""
 
     name: str
     operations: int
@@ -92,7 +92,7 @@ class Variant:
 
 
 async def measure(server: EmbeddedPostgres, effort: Effort, say: Callable[[str], None]) -> dict[str, dict[str, Result]]:
-    """Results by operation and variant. What is compared is measured right after one another, again and again."""
+    """Results by operation and variant; variants of an operation run one after another, in each repetition."""
     rates: dict[str, dict[str, list[float]]] = {operation: {} for operation in OPERATIONS}
     async with await Store.open(server.url, connections=STORE_CONNECTIONS) as store:
         sender = (await store.clients.register("bench")).id
@@ -109,21 +109,21 @@ async def measure(server: EmbeddedPostgres, effort: Effort, say: Callable[[str],
             for operation in OPERATIONS:
                 say(f"throughput {repetition}/{effort.repetitions}: {operation}")
                 for variant in variants:
-                    stock = 0 if operation == "send" else 2 * variant.operations
-                    await start_afresh(server, first, sender, stock)
+                    messages = 0 if operation == "send" else 2 * variant.operations
+                    await reset_queues(server, first, sender, messages)
                     rate = await variant.run(operation, variant.operations)
                     rates[operation].setdefault(variant.name, []).append(rate)
     return {
-        operation: {name: Result.of(found, by_name[ONE_EACH]) for name, found in by_name.items()}
+        operation: {name: Result.of(values, by_name[ONE_EACH]) for name, values in by_name.items()}
         for operation, by_name in rates.items()
     }
 
 
-async def start_afresh(server: EmbeddedPostgres, first_queue: int, sender: int, messages: int) -> None:
-    """Leave no dead rows of an earlier variant, and fill the queues with so many messages."""
+async def reset_queues(server: EmbeddedPostgres, first_queue: int, sender: int, messages: int) -> None:
+    """Remove all rows, dead ones too, and fill the queues with so many messages."""
     connection = await asyncpg.connect(server.url)
     await connection.execute("TRUNCATE stafette.ready, stafette.leased")
-    await connection.execute("CHECKPOINT")  # now, so that none falls due while we measure, and no page is logged whole
+    await connection.execute("CHECKPOINT")  # so that none starts during the measurement, with full-page writes after it
     await connection.execute(
         f"INSERT INTO stafette.ready ({COLUMNS}) SELECT nextval('stafette.message_id'), $1::integer + n % {QUEUES}, 0,"
         f" $2::integer, {RANK}, 0, NULL, now(), NULL, NULL, $3::bytea FROM generate_series(1, $4::integer) AS n",
@@ -150,11 +150,11 @@ class Pgbench:
                 f"--transactions={operations // PGBENCH_CONNECTIONS}",
                 *(f"--define={name}={value}" for name, value in self._values.items()), self._server.url,
             ]  # fmt: skip
-            done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
-        found = re.search(r"^tps = ([\d.]+)", done.stdout, re.MULTILINE)
-        if done.returncode or not found:
-            raise RuntimeError(f"pgbench failed: {(done.stderr or done.stdout).splitlines()[0]}")
-        return float(found[1])
+            completed = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+        tps = re.search(r"^tps = ([\d.]+)", completed.stdout, re.MULTILINE)
+        if completed.returncode or not tps:
+            raise RuntimeError(f"pgbench failed: {(completed.stderr or completed.stdout).splitlines()[0]}")
+        return float(tps[1])
 
 
 class Batches:
@@ -183,16 +183,14 @@ class Batches:
         check(await self._store.messages.receive([ReadRequest(self._client, Selection(queue)) for queue in queues]))
 
     async def _lease_and_ack(self, queues: list[str]) -> None:
-        answers = check(
-            await self._store.messages.lease([LeaseRequest(self._client, Selection(queue)) for queue in queues])
-        )
-        ends = await self._store.messages.ack([LeaseRef(leased.message.id, leased.token) for [leased] in answers])
-        if any(ends):
-            raise RuntimeError(f"a lease was lost: {ends}")
+        answers = check(await self._store.lease([LeaseRequest(self._client, Selection(queue)) for queue in queues]))
+        errors = await self._store.ack([LeaseRef(leased.message.id, leased.token) for [leased] in answers])
+        if any(errors):
+            raise RuntimeError(f"a lease was lost: {errors}")
 
 
 def check(answers: list[Any]) -> list[Any]:
-    """Each ask found one message, each send was stored once; else we measured something else than we say."""
+    """Require that each read got one message and each send stored one; else the measurement is wrong."""
     for answer in answers:
         if not isinstance(answer, list) or len(answer) != 1:
             raise RuntimeError(f"an operation did not do its work: {answer}")

@@ -1,7 +1,7 @@
-"""What a trace costs: the same load with tracing in both tiers and without, in turn, on one database.
+"""Measures what a trace costs: the same load with and without tracing in both tiers, in turn, on one database.
 
-Two brokers run all the time, one with `--trace` and one without; rounds go ABBA so that a drift of the machine hits
-both alike. Processor time per request is of broker and load generator together.
+Two brokers run all the time, one with `--trace` and one without; rounds alternate (ABBA), so that a drift of the
+machine affects both alike. CPU time per request is that of broker and load generator together.
 
     python -m bench.tracing [--seconds 6] [--rounds 6] [--clients 64]
 """
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.broker import PORT, broker_process, cpu_seconds, through_broker
+from bench.broker import PORT, broker_process, children_seconds, cpu_seconds, through_broker
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
 
@@ -42,22 +42,21 @@ def brokers(folder: Path) -> Iterator[dict[str, tuple[str, int]]]:
 
 
 def measure(seconds: float, rounds: int, clients: int) -> dict[str, list[tuple[float, float]]]:
-    """Requests per second and microseconds of processor time per request, of each round."""
-    found: dict[str, list[tuple[float, float]]] = {PLAIN: [], TRACED: []}
+    """Requests per second and microseconds of CPU time per request, of each round, by kind of broker."""
+    rounds_by_kind: dict[str, list[tuple[float, float]]] = {PLAIN: [], TRACED: []}
     with tempfile.TemporaryDirectory() as name, brokers(Path(name)) as running:
         options = {PLAIN: (), TRACED: ("--trace", str(Path(name) / "client"))}
         through_broker(seconds, clients, url=running[PLAIN][0])  # warm up the database
         for number in range(rounds):
             for kind in (PLAIN, TRACED) if number % 2 == 0 else (TRACED, PLAIN):
                 url, pid = running[kind]
-                before, mine = cpu_seconds(pid), os.times()
+                broker_before, times_before = cpu_seconds(pid), os.times()
                 result = through_broker(seconds, clients, *options[kind], url=url)
-                spent = os.times()
-                generator = spent.children_user + spent.children_system - mine.children_user - mine.children_system
+                generator = children_seconds(os.times()) - children_seconds(times_before)
                 requests = result["requests_per_second"] * result["seconds"]
-                used = cpu_seconds(pid) - before + generator
-                found[kind].append((result["requests_per_second"], 1e6 * used / requests))
-    return found
+                seconds_used = cpu_seconds(pid) - broker_before + generator
+                rounds_by_kind[kind].append((result["requests_per_second"], 1e6 * seconds_used / requests))
+    return rounds_by_kind
 
 
 def main() -> None:
@@ -65,15 +64,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--clients", type=int, default=64)
-    chosen = parser.parse_args()
-    found = measure(chosen.seconds, chosen.rounds, chosen.clients)
-    for kind, rounds in found.items():
+    arguments = parser.parse_args()
+    rounds_by_kind = measure(arguments.seconds, arguments.rounds, arguments.clients)
+    for kind, rounds in rounds_by_kind.items():
         rates, costs = zip(*rounds, strict=True)
         print(
             f"{kind:8} a trace  {statistics.median(rates):8,.0f} requests/s ({min(rates):,.0f} to {max(rates):,.0f}),"
-            f" {statistics.median(costs):5.1f} µs of processor time each in broker and generator"
+            f" {statistics.median(costs):5.1f} µs of CPU time each in broker and generator"
         )
-    ratios = [traced[0] / plain[0] for plain, traced in zip(found[PLAIN], found[TRACED], strict=True)]
+    pairs = zip(rounds_by_kind[PLAIN], rounds_by_kind[TRACED], strict=True)
+    ratios = [traced[0] / plain[0] for plain, traced in pairs]
     print(
         f"with / without, median of {len(ratios)} pairs: {statistics.median(ratios):.3f}"
         f" ({min(ratios):.3f} to {max(ratios):.3f})"

@@ -1,10 +1,10 @@
-"""A tour of everything: start it, pass messages, run an experiment under the console's eyes, show what it measured.
+"""A tour of Stafette: starts it, passes messages, runs an experiment in the web console, shows what was measured.
 
-    make demo                           leaves everything up, in .demo/
+    make demo                           leaves everything running, in .demo/
     make demo STOP=--stop               stops it at the end
     .venv/bin/python examples/demo.py --help
 
-The experiment is run by the console, as if somebody had clicked: so its page shows it live, and the report after it.
+The web console runs the experiment, so its page shows the progress live, and then the report.
 """
 
 from __future__ import annotations
@@ -36,38 +36,38 @@ HERE = Path(__file__).resolve().parent
 STAFETTE = Path(sys.executable).with_name("stafette")
 BROKER_PORT, WEB_PORT = 7470, 7471
 STEPS = 4
-SILENCE_SECONDS = 60.0  # the console says something at least every ten
-BROKEN_OFF = 130
+TIMEOUT_SECONDS = 60.0  # the console sends an event at least every ten
+INTERRUPTED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 terminal = Terminal(highlight=False, soft_wrap=True)
 
 
 class Failed(Exception):
-    """What went wrong, in a sentence."""
+    """The demo cannot continue; its text is the reason."""
 
 
-# What the reader sees
+# Output
 
 
-def step(number: int, sentence: str) -> None:
-    terminal.print(Text(f"\n{number}/{STEPS}  {sentence}", style="bold"))
+def step(number: int, title: str) -> None:
+    terminal.print(Text(f"\n{number}/{STEPS}  {title}", style="bold"))
 
 
 def say(line: str, style: str = "") -> None:
     terminal.print(Text(f"     {line}", style=style))
 
 
-class Waiting:
-    """A line that moves on a terminal, so that nobody thinks it hangs; elsewhere a line for each new phase."""
+class ProgressLine:
+    """A line with a spinner on a terminal; elsewhere a line for each new phase."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._task = progress.add_task("")
         self._phase = ""
 
-    def now(self, phase: str, more: str = "") -> None:
-        self._progress.update(self._task, description=f"{phase}  {more}")
+    def update(self, phase: str, detail: str = "") -> None:
+        self._progress.update(self._task, description=f"{phase}  {detail}")
         if phase != self._phase and not terminal.is_terminal:
             say(phase)
             sys.stdout.flush()
@@ -75,17 +75,17 @@ class Waiting:
 
 
 @contextmanager
-def waiting() -> Iterator[Waiting]:
+def progress_line() -> Iterator[ProgressLine]:
     columns = (TextColumn("    "), SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
-        yield Waiting(progress)
+        yield ProgressLine(progress)
 
 
 # Commands
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, also when Ctrl-C comes meanwhile: what is half started could not be stopped."""
+    """Run a command to its end, even on Ctrl-C: a half started system could not be stopped."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -93,7 +93,7 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # What the reader has set for a system of their own must not lead the demo there.
+        # Settings of another system must not lead the demo to it.
         env={name: value for name, value in os.environ.items() if not name.startswith("STAFETTE_")},
     )
     try:
@@ -102,13 +102,13 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
         process.communicate()
         raise
     if process.returncode != 0:
-        said = errors.strip().rpartition("\n")[2].removeprefix("stafette: ") or f"exit code {process.returncode}"
-        raise Failed(f"`{shlex.join(str(part) for part in command)}` failed: {said}")
+        reason = errors.strip().rpartition("\n")[2].removeprefix("stafette: ") or f"exit code {process.returncode}"
+        raise Failed(f"`{shlex.join(str(part) for part in command)}` failed: {reason}")
     return subprocess.CompletedProcess(command, 0, out, errors)
 
 
-def free(port: int) -> int:
-    """The port if nobody has it, else 0, which takes any."""
+def free_port(port: int) -> int:
+    """The port if it is free, else 0, which takes any."""
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError:
@@ -116,41 +116,41 @@ def free(port: int) -> int:
     return port
 
 
-def shown(path: Path) -> str:
-    """A path as one would type it here."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+def format_path(path: Path) -> str:
+    """A path as to type it in the working folder."""
+    folder = Path.cwd()
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
-def typed(data: Path, *command: str) -> str:
-    """A command as one would type it here."""
-    return shlex.join([shown(STAFETTE), *command, "--data", shown(data)])
+def format_command(data: Path, *command: str) -> str:
+    """A command as to type it in the working folder."""
+    return shlex.join([format_path(STAFETTE), *command, "--data", format_path(data)])
 
 
 # The console
 
 
 class Console:
-    """The web console, asked as its own pages ask it, with the administrator's secret instead of a session."""
+    """A client of the web console: sends the requests of its pages, with the administrator's secret."""
 
     def __init__(self, url: str, secret: str) -> None:
         self.url = url
-        self._place = urlsplit(url).netloc
+        self._host = urlsplit(url).netloc
         self._headers = {"Authorization": f"Bearer {secret}"}
 
     def save(self, name: str, text: str) -> None:
-        """Keep an experiment among those of the console, in place of one that has its name."""
-        known = self._ask("GET", f"/lab/experiments/{name}").status == 200
-        self._change("/lab/experiments", text=text, before=name if known else "")
+        """Store an experiment in the console, in place of one with the same name."""
+        exists = self._request("GET", f"/lab/experiments/{name}").status == 200
+        self._post("/lab/experiments", text=text, before=name if exists else "")
 
     def queue(self, name: str, profile: str) -> str:
-        """Let an experiment run, and be analysed, when its turn comes; the number of the job."""
-        address = self._change("/lab/queue", kind="own", name=name, profile=profile, new="true", analyse="true")
-        return address.rpartition("/")[2]
+        """Queue an experiment to be run and analysed; returns the number of the job."""
+        location = self._post("/lab/queue", kind="own", name=name, profile=profile, new="true", analyse="true")
+        return location.rpartition("/")[2]
 
     def events(self, job: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What the live page of a job is told, to its end."""
-        answer, name = self._ask("GET", f"/lab/queue/{job}/events", whole=False), ""
+        """The events of a job's live page, to its end."""
+        answer, name = self._request("GET", f"/lab/queue/{job}/events", read_all=False), ""
         try:
             while line := answer.readline().decode():
                 key, _, value = line.rstrip("\n").partition(": ")
@@ -159,29 +159,29 @@ class Console:
                 elif key == "data":
                     yield name, json.loads(value)
         except (OSError, http.client.HTTPException) as error:
-            raise Failed(f"the console fell silent: {error}") from error
+            raise Failed(f"the console stopped sending events: {error}") from error
 
-    def break_off(self, job: str) -> None:
-        """End a job, or forget it if it still waits, so that it does not go on another time."""
-        for how in ("stop", "remove"):
-            if self._ask("POST", f"/lab/queue/{job}/{how}").status == 303:
+    def cancel(self, job: str) -> None:
+        """Stop a job, or remove it if it still waits, so that it does not continue later."""
+        for action in ("stop", "remove"):
+            if self._request("POST", f"/lab/queue/{job}/{action}").status == 303:
                 break
         for _ in self.events(job):
-            pass  # until it has ended
+            pass  # wait for its end
 
-    def _change(self, path: str, **fields: str) -> str:
-        answer = self._ask("POST", path, urlencode(fields))
+    def _post(self, path: str, **fields: str) -> str:
+        answer = self._request("POST", path, urlencode(fields))
         if answer.status != 303:
             raise Failed(f"the console refused POST {path} with {answer.status}; see {self.url}/lab")
         return answer.headers["Location"]
 
-    def _ask(self, method: str, path: str, body: str = "", *, whole: bool = True) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection(self._place, timeout=SILENCE_SECONDS)
+    def _request(self, method: str, path: str, body: str = "", *, read_all: bool = True) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection(self._host, timeout=TIMEOUT_SECONDS)
         form = {"Content-Type": "application/x-www-form-urlencoded"} if body else {}
         try:
             connection.request(method, path, body, self._headers | form)
             answer = connection.getresponse()
-            if whole:
+            if read_all:
                 answer.read()
                 connection.close()
         except (OSError, http.client.HTTPException) as error:
@@ -193,36 +193,35 @@ class Console:
 
 
 def start(data: Path) -> tuple[str, Console]:
-    """PostgreSQL, a broker and the console; the broker's address, and the console."""
-    step(1, f"PostgreSQL, a broker and the web console start in {shown(data)} (some 10 s the first time)")
-    with waiting() as line:
-        line.now("stafette up")
-        ports = ("--port", str(free(BROKER_PORT)), "--web-port", str(free(WEB_PORT)))
-        done = run(STAFETTE, "up", "--data", data, *ports, "--json")
-        found = json.loads(done.stdout)
-        if found["web"] is None:
-            raise Failed(f"the console did not start: {done.stderr.strip()}")
-        first = re.search(
-            r"^secret +(\S+)", done.stderr, re.MULTILINE
-        )  # it can be shown once only; later we need a new one
+    """Start PostgreSQL, a broker and the console; returns the broker's URL, and a client of the console."""
+    step(1, f"Start PostgreSQL, a broker and the web console in {format_path(data)} (some 10 s the first time)")
+    with progress_line() as line:
+        line.update("stafette up")
+        ports = ("--port", str(free_port(BROKER_PORT)), "--web-port", str(free_port(WEB_PORT)))
+        completed = run(STAFETTE, "up", "--data", data, *ports, "--json")
+        urls = json.loads(completed.stdout)
+        if urls["web"] is None:
+            raise Failed(f"the console did not start: {completed.stderr.strip()}")
+        # `up` shows the secret only the first time; later the demo makes a new one.
+        first = re.search(r"^secret +(\S+)", completed.stderr, re.MULTILINE)
         secret = first[1] if first else run(STAFETTE, "web", "secret", "--data", data).stdout.strip()
-    say(f"broker    {found['broker']}")
-    say(f"console   {found['web']}")
+    say(f"broker    {urls['broker']}")
+    say(f"console   {urls['web']}")
     say(f"secret    {secret}  (to log in to the console)")
-    return found["broker"], Console(found["web"], secret)
+    return urls["broker"], Console(urls["web"], secret)
 
 
 def pass_messages(data: Path, broker: str) -> None:
-    step(2, "Messages are passed on, first in Python, then in SQL (2 s)")
+    step(2, "Pass messages, first in Python, then in SQL (2 s)")
     database = run(STAFETTE, "db", "url", "--data", data).stdout.strip()
-    for program, address in (("relay.py", broker), ("transactional_send.py", database)):
-        for said in run(sys.executable, HERE / program, address).stdout.splitlines():
-            say(said)
+    for program, url in (("relay.py", broker), ("transactional_send.py", database)):
+        for line in run(sys.executable, HERE / program, url).stdout.splitlines():
+            say(line)
 
 
 def experiment(console: Console, profile: str) -> str:
-    """Run it and have it analysed; the name of its series."""
-    step(3, "The console runs examples/demo.toml for 19 s and analyses it with Spark (a minute in all)")
+    """Run the experiment and analyse it; returns the name of its series."""
+    step(3, "Run examples/demo.toml in the console for 19 s, and analyse it with Spark (a minute in all)")
     console.save("demo", (HERE / "demo.toml").read_text())
     job = console.queue("demo", profile)
     say(f"watch it  {console.url}/lab/queue/{job}", style="bold cyan")
@@ -230,8 +229,8 @@ def experiment(console: Console, profile: str) -> str:
     try:
         end = follow(console, job)
     except KeyboardInterrupt:
-        say("breaking it off")
-        console.break_off(job)
+        say("stopping the experiment")
+        console.cancel(job)
         raise
     if end["state"] != "done":
         raise Failed(f"the experiment {end['state']}: {end['sentence']}; see {console.url}/lab/queue/{job}")
@@ -240,18 +239,18 @@ def experiment(console: Console, profile: str) -> str:
 
 
 def follow(console: Console, job: str) -> dict[str, Any]:
-    """Show how a job goes on; how it ended."""
-    with waiting() as line:
+    """Show the progress of a job; returns its last event."""
+    with progress_line() as line:
         for name, event in console.events(job):
             if name == "end":
                 return event
-            line.now(event["phase"], figures(event["progress"]) if event["phase"] != "analysis" else "")
-            for said in event["lines"]:
-                line.now(f"{event['phase']}: {said}")
-    raise Failed(f"the console said no more about job {job}; see {console.url}/lab/queue/{job}")
+            line.update(event["phase"], format_progress(event["progress"]) if event["phase"] != "analysis" else "")
+            for text in event["lines"]:
+                line.update(f"{event['phase']}: {text}")
+    raise Failed(f"the console sent no end of job {job}; see {console.url}/lab/queue/{job}")
 
 
-def figures(progress: dict[str, Any] | None) -> str:
+def format_progress(progress: dict[str, Any] | None) -> str:
     if progress is None or progress["throughput"] is None:
         return ""
     left = f"{progress['seconds_left']:.0f} s left, " if progress["phase"] != "check" else ""
@@ -260,22 +259,22 @@ def figures(progress: dict[str, Any] | None) -> str:
 
 
 def results(data: Path, console: Console, series: str) -> None:
-    """What was measured, from the analysis."""
+    """Show the results of the analysis."""
     analysis = data / "runs" / series / "analysis"
-    step(4, f"What the clients saw ({shown(analysis / 'summary.json')})")
+    step(4, f"Response times that the clients measured ({format_path(analysis / 'summary.json')})")
     try:
-        rows, facts = (json.loads((analysis / name).read_text()) for name in ("summary.json", "facts.json"))
+        rows, metadata = (json.loads((analysis / name).read_text()) for name in ("summary.json", "facts.json"))
     except OSError as error:
         raise Failed(f"there is no analysis: {error}") from error
     terminal.print(summary(rows))
-    for made in facts["runs"]:
-        say(f"verdict   {'valid' if made['valid'] else 'not to be trusted'}: {'; '.join(made['sentences'])}")
-    say(f"report    {shown(analysis / 'report.html')}  (one file, for any browser)")
+    for run_record in metadata["runs"]:
+        say(f"verdict   {'valid' if run_record['valid'] else 'not valid'}: {'; '.join(run_record['sentences'])}")
+    say(f"report    {format_path(analysis / 'report.html')}  (one file, for any browser)")
     say(f"          {console.url}/lab/series/{series}")
 
 
 def summary(rows: list[dict[str, Any]]) -> Table:
-    """Response times as the clients saw them, and how much of the mean the brokers explain."""
+    """A table of response times at the clients, with the mean time in the broker."""
     brokers = {(row["operation"], row["outcome"]): row["mean_ms"] for row in rows if row["tier"] == "broker"}
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("     operation")
@@ -295,17 +294,17 @@ def summary(rows: list[dict[str, Any]]) -> Table:
 
 
 def tour(data: Path, profile: str) -> None:
-    began = time.monotonic()
+    started = time.monotonic()
     broker, console = start(data)
     pass_messages(data, broker)
     series = experiment(console, profile)
     results(data, console, series)
-    say(f"all of it took {time.monotonic() - began:.0f} s")
+    say(f"the tour took {time.monotonic() - started:.0f} s")
 
 
 def stop(data: Path) -> None:
     run(STAFETTE, "down", "--data", data)
-    say(f"everything is stopped; the data stays in {shown(data)}")
+    say(f"everything is stopped; the data stays in {format_path(data)}")
 
 
 def ignore_signals() -> None:
@@ -313,8 +312,8 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def interrupted(_number: int, _frame: FrameType | None) -> NoReturn:
-    """The first Ctrl-C ends the tour; further ones would only disturb the tidying up, which takes some seconds."""
+def on_signal(_number: int, _frame: FrameType | None) -> NoReturn:
+    """End the tour at the first Ctrl-C, and ignore further ones: the cleanup takes some seconds."""
     ignore_signals()
     raise KeyboardInterrupt
 
@@ -323,23 +322,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="A tour of Stafette: starts it, passes messages, measures.")
     parser.add_argument("--data", type=Path, default=HERE.parent / ".demo", help="data folder (.demo in the checkout)")
     parser.add_argument("--stop", action="store_true", help="stop everything at the end")
-    parser.add_argument("--profile", default="", help="a profile of examples/demo.toml: short measures for 2 s")
-    chosen = parser.parse_args()
-    data = chosen.data.resolve()
+    parser.add_argument("--profile", default="", help="a profile of examples/demo.toml; `short` measures for 2 s")
+    arguments = parser.parse_args()
+    data = arguments.data.resolve()
     for number in SIGNALS:
-        signal.signal(number, interrupted)
-    code, stays = 0, "It stays up."
+        signal.signal(number, on_signal)
+    code, state = 0, "It stays up."
     try:
-        tour(data, chosen.profile)
+        tour(data, arguments.profile)
     except KeyboardInterrupt:
-        code = BROKEN_OFF
-        say("broken off; everything is being stopped")
+        code = INTERRUPTED
+        say("interrupted; stopping everything")
     except Failed as error:
-        code, stays = 1, f"What was started stays up, its logs are in {shown(data)}."
+        code, state = 1, f"Started processes stay up; their logs are in {format_path(data)}."
         print(f"demo: {error}", file=sys.stderr)
     ignore_signals()
-    if not chosen.stop and code != BROKEN_OFF:
-        say(f"{stays} Stop it with `{typed(data, 'down')}`")
+    if not arguments.stop and code != INTERRUPTED:
+        say(f"{state} Stop it with `{format_command(data, 'down')}`")
         return code
     try:
         stop(data)

@@ -1,1 +1,1 @@
-"""The reports' experiments repeated: `python -m bench.results` runs and analyses them, and writes docs/results.md."""
+"""Repeats the reports' experiments: `python -m bench.results` runs and analyses them, and writes docs/results.md."""

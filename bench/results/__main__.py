@@ -1,4 +1,4 @@
-"""Run every experiment that has not been run, analyse all runs with Spark, and write docs/results.md with its plots."""
+"""Run every experiment without a finished series, analyse all runs with Spark, and write docs/results.md with plots."""
 
 from __future__ import annotations
 
@@ -22,46 +22,50 @@ PROFILE = "quick"
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(prog="python -m bench.results", description=__doc__)
-    asked.add_argument(
-        "folder", type=Path, nargs="?", default=ROOT / ".results", help="keeps the runs; remove it to measure anew"
+    parser = argparse.ArgumentParser(prog="python -m bench.results", description=__doc__)
+    parser.add_argument(
+        "folder",
+        type=Path,
+        nargs="?",
+        default=ROOT / ".results",
+        help="folder of the runs; delete it to run all experiments again",
     )
-    folder = asked.parse_args().folder
+    folder = parser.parse_args().folder
     runs, analysis = folder / "runs", folder / "analysis"
     for file in FILES:
-        if not _done(runs, file.stem):
+        if not _is_finished(runs, file.stem):
             _stafette("lab", "run", str(file), "--profile", PROFILE, "--runs", str(runs))
     _stafette("analyze", str(runs), "--out", str(analysis))
     _write(analysis)
 
 
-def _done(runs: Path, name: str) -> bool:
+def _is_finished(runs: Path, name: str) -> bool:
     return any(
         records.read(path, records.SeriesRecord).state == "done" for path in runs.glob(f"{name}-[0-9]*/{SERIES_FILE}")
     )
 
 
 def _stafette(*arguments: str) -> None:
-    """A run that cannot be trusted, or misses a threshold, ends with 1 or 99: the page says so, and we go on."""
-    done = subprocess.run([sys.executable, "-m", "stafette", *arguments], stdout=subprocess.DEVNULL, check=False)
-    if done.returncode not in (0, 1, 99):
-        sys.exit(done.returncode)
+    """Run the command; 1 and 99, for runs that are not valid or miss a threshold, are fine: the page says so."""
+    completed = subprocess.run([sys.executable, "-m", "stafette", *arguments], stdout=subprocess.DEVNULL, check=False)
+    if completed.returncode not in (0, 1, 99):
+        sys.exit(completed.returncode)
 
 
 def _write(analysis: Path) -> None:
-    found, facts = result_files.load(analysis), result_files.load_facts(analysis)
-    told = [run for run in run_facts(found, facts) if run.more["state"] == "done"]
+    tables, metadata = result_files.load(analysis), result_files.load_facts(analysis)
+    runs = [run for run in run_facts(tables, metadata) if run.more["state"] == "done"]
     experiments = {file.stem: experiment_file.read(file, PROFILE) for file in FILES}
     evidence: dict[str, Evidence] = {}
-    for name, one in experiments.items():
-        mine = [run for run in told if run.experiment == name]
-        evidence[name] = Evidence(name, one.design.kind, mine, found, evidence)
-    results = page.in_order([page.result(one, evidence[name]) for name, one in experiments.items()])
+    for name, experiment in experiments.items():
+        own_runs = [run for run in runs if run.experiment == name]
+        evidence[name] = Evidence(name, experiment.design.kind, own_runs, tables, evidence)
+    results = page.sort_by_report([page.judge(experiment, evidence[name]) for name, experiment in experiments.items()])
     pictures.draw(page.drawings(results), ROOT / "docs" / page.IMAGES)
-    record = records.read(Path(told[0].more["folder"]) / RUN_FILE, RunRecord)
-    place = ROOT / "docs" / "results.md"
-    place.write_text(page.page(results, record, facts["rows"]), encoding="utf-8")
-    print(place)
+    record = records.read(Path(runs[0].more["folder"]) / RUN_FILE, RunRecord)
+    path = ROOT / "docs" / "results.md"
+    path.write_text(page.page(results, record, metadata["rows"]), encoding="utf-8")
+    print(path)
 
 
 main()

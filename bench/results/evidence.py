@@ -1,4 +1,4 @@
-"""What the runs of one experiment say, out of the pipeline's tables: single figures and curves, nothing judged."""
+"""The metrics and curves of one experiment's runs, from the tables of the pipeline; judges nothing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from stafette.report.figures.table_rows import Row, RunFacts, Tables, select
 from stafette.runs.outcomes import ALL, ANSWERED
 
 METRICS = {"throughput": "throughput_per_s"}
-"""Columns of the summary that go by another name here."""
-CLOSE = 1e-6
+"""Columns of the summary that have another name here."""
+TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class Requests:
-    """Which requests are meant: all that were answered, or those of one operation with one outcome."""
+    """A selection of requests: all that were answered, or those of one operation with one outcome."""
 
     operation: str = ALL
     outcome: str = ANSWERED
@@ -38,45 +38,45 @@ def of(operation: str, outcome: str = "ok") -> Requests:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All runs of one experiment that came to their end."""
+    """All finished runs of one experiment."""
 
     name: str
     design: str
     runs: Sequence[RunFacts]
     tables: Tables
-    others: Mapping[str, Evidence] = field(default_factory=dict)
-    """The other experiments, for what can only be said beside them."""
+    experiments: Mapping[str, Evidence] = field(default_factory=dict)
+    """All experiments by name, for comparisons between them."""
 
     def value(self, run: str, metric: str, requests: Requests = EVERY) -> float | None:
-        """A figure of the summary, as the clients saw it."""
+        """A metric of the summary, as the clients saw it."""
         rows = self._rows("summary", run, requests)
         return None if not rows else rows[0][METRICS.get(metric, metric)]
 
     def over(self, runs: Sequence[RunFacts], metric: str, requests: Requests = EVERY) -> float | None:
-        """The same over several runs, each counting alike."""
+        """The mean of a metric over several runs."""
         values = [value for run in runs if (value := self.value(run.run, metric, requests)) is not None]
         return fmean(values) if values else None
 
-    def curve(self, metric: str, factor: str, requests: Requests = EVERY, **held: Any) -> list[tuple[Any, float]]:
-        """A metric at each level of a factor, in the order of the levels; other factors held, or averaged over."""
-        found = []
+    def curve(self, metric: str, factor: str, requests: Requests = EVERY, **fixed: Any) -> list[tuple[Any, float]]:
+        """A metric at each level of a factor, in the order of the levels; other factors are fixed, or averaged over."""
+        points = []
         for level in self.levels(factor):
-            mine = [run for run in self.having(**held) if run.levels[factor] == level]
-            if (value := self.over(mine, metric, requests)) is not None:
-                found.append((level, value))
-        return found
+            runs = [run for run in self.runs_at(**fixed) if run.levels[factor] == level]
+            if (value := self.over(runs, metric, requests)) is not None:
+                points.append((level, value))
+        return points
 
-    def having(self, **held: Any) -> list[RunFacts]:
+    def runs_at(self, **fixed: Any) -> list[RunFacts]:
         """The runs at these levels."""
-        return [run for run in self.runs if all(run.levels.get(name) == level for name, level in held.items())]
+        return [run for run in self.runs if all(run.levels.get(name) == level for name, level in fixed.items())]
 
     def levels(self, factor: str) -> list[Any]:
-        """The levels of a factor that were measured: numbers from the least on, others as they come."""
-        seen: list[Any] = []
+        """The measured levels of a factor: numbers in ascending order, others in order of appearance."""
+        levels: list[Any] = []
         for run in self.runs:
-            if run.levels[factor] not in seen:
-                seen.append(run.levels[factor])
-        return sorted(seen) if all(isinstance(level, int | float) for level in seen) else seen
+            if run.levels[factor] not in levels:
+                levels.append(run.levels[factor])
+        return sorted(levels) if all(isinstance(level, int | float) for level in levels) else levels
 
     def points(self) -> Iterator[tuple[Mapping[str, Any], list[RunFacts]]]:
         """Each point of the design with its repetitions, in the order of the levels."""
@@ -84,11 +84,13 @@ class Evidence:
         for run in self.runs:
             groups.setdefault(run.label, []).append(run)
         order = {name: self.levels(name) for name in (self.runs[0].levels if self.runs else ())}
-        for group in sorted(groups.values(), key=lambda g: [order[n].index(v) for n, v in g[0].levels.items()]):
+        for group in sorted(
+            groups.values(), key=lambda group: [order[name].index(level) for name, level in group[0].levels.items()]
+        ):
             yield group[0].levels, group
 
     def phase(self, runs: Sequence[RunFacts], phase: str) -> float | None:
-        """Milliseconds of a phase per request, over all requests that both tiers know."""
+        """Mean milliseconds of a phase, over all requests that are in the traces of both tiers."""
         count = total = 0.0
         for run in runs:
             for row in select(self.tables, "breakdown", run=run.run):
@@ -103,21 +105,21 @@ class Evidence:
             row["share"]
             for run in self.runs
             for row in self._rows("shares", run.run, EVERY)
-            if abs(row["limit_ms"] - limit_ms) < CLOSE
+            if abs(row["limit_ms"] - limit_ms) < TOLERANCE
         ]
         return fmean(shares) if shares else None
 
     def windows(self, run: RunFacts, requests: Requests = EVERY, *, measured: bool = True) -> list[Row]:
-        """Second by second; of the measured part, or all of it."""
+        """The windows of a run; only those of its measured part, or all."""
         rows = self._rows("windows", run.run, requests)
         if not measured:
             return rows
         stages = run.stages(self.tables)
-        begin, end = stages.window_from_s or 0.0, stages.window_to_s
+        start, end = stages.window_from_s or 0.0, stages.window_to_s
         return [
             row
             for row in rows
-            if row["second"] >= begin and (end is None or row["second"] + row["seconds"] <= end + CLOSE)
+            if row["second"] >= start and (end is None or row["second"] + row["seconds"] <= end + TOLERANCE)
         ]
 
     def stored(self, run: RunFacts) -> tuple[int, int] | None:
@@ -128,7 +130,7 @@ class Evidence:
         return (by_second[min(by_second)], by_second[max(by_second)]) if by_second else None
 
     def effects(self, metric: str) -> list[Row]:
-        """Effects of a 2k design by the variation they explain, the strongest first."""
+        """The effects of a 2k design, the one that explains most variation first."""
         rows = [
             row
             for row in select(self.tables, "effects", experiment=self.name, metric=metric)

@@ -1,4 +1,4 @@
-"""docs/results.md: each experiment with its question, their figures, ours, and whether the shape is the same."""
+"""docs/results.md: each experiment with its question, the report's result, ours, and whether the shape is the same."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ DIFFERENCES = (
 
 @dataclass(frozen=True)
 class Result:
-    """An experiment, what its report found, and what was seen here."""
+    """An experiment, the claims of its report, and the findings here."""
 
     experiment: Experiment
-    """As the quick profile has it."""
+    """With the values of the quick profile."""
     evidence: Evidence
     claims: Sequence[tuple[Claim, Finding]]
 
@@ -51,58 +51,58 @@ class Result:
         return self.experiment.name
 
     @property
-    def judged(self) -> list[bool]:
-        """Which findings of the report appear here, of those that could be seen."""
-        return [found.same for claim, found in self.claims if claim.says and found.same is not None]
+    def verdicts(self) -> list[bool]:
+        """Whether each claim of the report holds here, without those that were not measured."""
+        return [finding.same for claim, finding in self.claims if claim.says and finding.same is not None]
 
     @property
     def shape(self) -> str:
-        """Whether the same shape appears, in a word."""
+        """Whether the shape is the same, as a text."""
         if not any(claim.says for claim, _ in self.claims):
             return NO_SHAPE
-        if not self.judged:
+        if not self.verdicts:
             return "not measured"
-        if all(self.judged):
+        if all(self.verdicts):
             return "**yes**"
-        return "**no**" if not any(self.judged) else f"**partly**: {sum(self.judged)} of {len(self.judged)}"
+        return "**no**" if not any(self.verdicts) else f"**partly**: {sum(self.verdicts)} of {len(self.verdicts)}"
 
 
-def result(experiment: Experiment, evidence: Evidence) -> Result:
-    """Hold the evidence against what the report found."""
+def judge(experiment: Experiment, evidence: Evidence) -> Result:
+    """Compare the evidence with the claims of the report."""
     return Result(experiment, evidence, [(claim, claim.shape(evidence)) for claim in REPORTS[experiment.name]])
 
 
-def in_order(results: Sequence[Result]) -> list[Result]:
-    """Report by report."""
-    return sorted(results, key=lambda one: (ORDER.index(_report(one)), one.name))
+def sort_by_report(results: Sequence[Result]) -> list[Result]:
+    """Results in the order of the reports."""
+    return sorted(results, key=lambda result: (ORDER.index(_report(result)), result.name))
 
 
 def drawings(results: Sequence[Result]) -> dict[str, go.Figure]:
-    """All pictures of the page, by the name of their file."""
-    return {name: figure for one in results for name, _, figure in pictures.of(one.evidence)}
+    """All figures of the page, by the name of their file."""
+    return {name: figure for result in results for name, _, figure in pictures.of(result.evidence)}
 
 
 def page(results: Sequence[Result], record: RunRecord, rows: int) -> str:
     """The whole page."""
-    lines = [*_opening(results, record, rows), *_glance(results), *_differences()]
+    lines = [*_opening(results, record, rows), *_overview(results), *_differences()]
     for report in ORDER:
         lines += ["", f"## {SYSTEMS[report]}"]
-        for one in results:
-            if _report(one) == report:
-                lines += _section(one)
+        for result in results:
+            if _report(result) == report:
+                lines += _section(result)
     return "\n".join(lines) + "\n"
 
 
-def _report(one: Result) -> str:
-    return one.name.partition("-")[0]
+def _report(result: Result) -> str:
+    return result.name.partition("-")[0]
 
 
 def _opening(results: Sequence[Result], record: RunRecord, rows: int) -> Iterator[str]:
-    runs = [run for one in results for run in one.evidence.runs]
+    runs = [run for result in results for run in result.evidence.runs]
     valid = sum(run.valid is True for run in runs)
-    judged = Counter(same for one in results for same in one.judged)
-    silent = sum(one.shape == NO_SHAPE for one in results)
-    facts = record.machines[0].facts
+    verdicts = Counter(same for result in results for same in result.verdicts)
+    without_shape = sum(result.shape == NO_SHAPE for result in results)
+    machine = record.machines[0].facts
     yield "# The reports' experiments, repeated"
     yield from _paragraph(
         f"""Five reports made {len(results)} experiments with systems like this one. Here each is made again: the quick
@@ -110,13 +110,13 @@ def _opening(results: Sequence[Result], record: RunRecord, rows: int) -> Iterato
         pipeline, and held against what the report found. `make results` makes this page again, plots and all."""
     )
     yield from _paragraph(
-        f"""Of {sum(judged.values())} findings of the reports, {judged[True]} have the same shape here and
-        {judged[False]} have not; {silent} of the {len(results)} experiments come without results to compare with.
-        Behind it are {len(runs)} runs with {rows:,} trace records; {valid} of the runs are valid by
+        f"""Of {sum(verdicts.values())} findings of the reports, {verdicts[True]} have the same shape here and
+        {verdicts[False]} have not; {without_shape} of the {len(results)} experiments come without results to compare
+        with. Behind it are {len(runs)} runs with {rows:,} trace records; {valid} of the runs are valid by
         [the laboratory's checks](laboratory.md#the-verdict), and the others are named where they count."""
     )
     yield from _paragraph(
-        f"""One machine, {facts.cores} cores that it shares with others, {facts.memory_bytes / 2**30:.0f} GiB,
+        f"""One machine, {machine.cores} cores that it shares with others, {machine.memory_bytes / 2**30:.0f} GiB,
         PostgreSQL {record.database.get("server_version", "?").split(" ")[0]}, Python {record.python}: clients, brokers
         and database all on it. Runs last seconds where the reports' lasted minutes to hours. So absolute figures are
         of this machine, and what is compared is the shape: what grows, what stays, where it saturates, what explains
@@ -129,23 +129,24 @@ def _paragraph(text: str) -> Iterator[str]:
     yield from textwrap.wrap(" ".join(text.split()), width=120, break_long_words=False, break_on_hyphens=False)
 
 
-def _glance(results: Sequence[Result]) -> Iterator[str]:
+def _overview(results: Sequence[Result]) -> Iterator[str]:
     yield from ("", "## At a glance", "")
     yield "| experiment | question | what the report found | measured here | same shape? |"
     yield "|---|---|---|---|---|"
-    for one in results:
-        told = "; ".join(claim.says for claim, _ in one.claims if claim.says) or "no figures"
-        yield (f"| [{one.name}](#{one.name}) | {one.experiment.question} | {told} | {_in_short(one)} | {one.shape} |")
+    for result in results:
+        claims = "; ".join(claim.says for claim, _ in result.claims if claim.says) or "no figures"
+        name, question = result.name, result.experiment.question
+        yield f"| [{name}](#{name}) | {question} | {claims} | {_ranges(result)} | {result.shape} |"
 
 
-def _in_short(one: Result) -> str:
-    found = []
+def _ranges(result: Result) -> str:
+    evidence, texts = result.evidence, []
     for metric, unit in (("throughput", "/s"), ("mean_ms", " ms")):
-        values = [value for _, runs in one.evidence.points() if (value := one.evidence.over(runs, metric)) is not None]
+        values = [value for _, runs in evidence.points() if (value := evidence.over(runs, metric)) is not None]
         if values:
             low, high = number(min(values)), number(max(values))
-            found.append(f"{low}{unit}" if low == high else f"{low} to {high}{unit}")
-    return ", ".join(found) or "no run came to its end"
+            texts.append(f"{low}{unit}" if low == high else f"{low} to {high}{unit}")
+    return ", ".join(texts) or "no run came to its end"
 
 
 def _differences() -> Iterator[str]:
@@ -161,10 +162,11 @@ def _differences() -> Iterator[str]:
     )
 
 
-def _section(one: Result) -> Iterator[str]:
-    experiment, evidence = one.experiment, one.evidence
-    yield from ("", f"### {one.name}", "")
-    yield f"**{experiment.title}.** {experiment.question} ({experiment.source}; [file](../experiments/{one.name}.toml))"
+def _section(result: Result) -> Iterator[str]:
+    experiment, evidence = result.experiment, result.evidence
+    yield from ("", f"### {result.name}", "")
+    source = f"{experiment.source}; [file](../experiments/{result.name}.toml)"
+    yield f"**{experiment.title}.** {experiment.question} ({source})"
     yield ""
     yield f"*Theirs.* {experiment.original.strip()}"
     yield ""
@@ -179,28 +181,28 @@ def _section(one: Result) -> Iterator[str]:
     yield ""
     yield from _operations(evidence) if evidence.design == "single" else _points(evidence, points)
     yield ""
-    for claim, found in one.claims:
-        yield _finding(claim, found)
-    if doubtful := [run for run in evidence.runs if not run.valid]:
+    for claim, finding in result.claims:
+        yield _finding(claim, finding)
+    if invalid_runs := [run for run in evidence.runs if not run.valid]:
         yield ""
-        yield f"Not valid are {len(doubtful)} of {len(evidence.runs)} runs: {_reasons(doubtful)}"
+        yield f"Not valid are {len(invalid_runs)} of {len(evidence.runs)} runs: {_reasons(invalid_runs)}"
     yield ""
-    for name, shows, _ in pictures.of(evidence):
-        yield f"![{one.name}: {shows}]({IMAGES}/{name}.svg)"
+    for name, caption, _ in pictures.of(evidence):
+        yield f"![{result.name}: {caption}]({IMAGES}/{name}.svg)"
         yield ""
 
 
-def _finding(claim: Claim, found: Finding) -> str:
+def _finding(claim: Claim, finding: Finding) -> str:
     if not claim.says:
-        return f"- {found.sentence[0].upper()}{found.sentence[1:]}."
-    word = {True: "yes", False: "no", None: "unknown"}[found.same]
-    why = f" Probably because {claim.otherwise}." if found.same is False and claim.otherwise else ""
-    return f"- {claim.says[0].upper()}{claim.says[1:]}? **{word}**: {found.sentence}.{why}"
+        return f"- {finding.detail[0].upper()}{finding.detail[1:]}."
+    answer = {True: "yes", False: "no", None: "unknown"}[finding.same]
+    reason = f" Probably because {claim.reason}." if finding.same is False and claim.reason else ""
+    return f"- {claim.says[0].upper()}{claim.says[1:]}? **{answer}**: {finding.detail}.{reason}"
 
 
 def _reasons(runs: Sequence[RunFacts]) -> str:
-    told = Counter(sentence.partition(":")[0] for run in runs for sentence in run.sentences[:1])
-    return "; ".join(f"{count} × {sentence}" for sentence, count in told.most_common()) + "."
+    reasons = Counter(sentence.partition(":")[0] for run in runs for sentence in run.sentences[:1])
+    return "; ".join(f"{count} × {reason}" for reason, count in reasons.most_common()) + "."
 
 
 def _points(evidence: Evidence, points: Sequence[tuple[Mapping[str, Any], list[RunFacts]]]) -> Iterator[str]:
@@ -214,7 +216,7 @@ def _points(evidence: Evidence, points: Sequence[tuple[Mapping[str, Any], list[R
 
 
 def _spread(evidence: Evidence, runs: Sequence[RunFacts], metric: str) -> str:
-    """The mean over repetitions, with the least and the most of them."""
+    """The mean over repetitions, with their minimum and maximum."""
     values = [value for run in runs if (value := evidence.value(run.run, metric)) is not None]
     if not values:
         return "–"

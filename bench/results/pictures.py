@@ -1,4 +1,4 @@
-"""Figures as SVG files: the pipeline's own, drawn by its own script in a browser that loads nothing from elsewhere."""
+"""Writes the figures of the report as SVG files, drawn by plotly's script in a browser that loads nothing else."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DRAW = """async ([figure, width]) => {
 
 
 def of(evidence: Evidence) -> Iterator[tuple[str, str, go.Figure]]:
-    """The pictures of an experiment: what to call the file, what it shows, and the figure."""
+    """The figures of an experiment: name of the file, caption, figure."""
     tables, name = evidence.tables, evidence.name
     if evidence.design == "2k":
         for metric, title in (("throughput", "throughput"), ("mean_ms", "mean response time")):
@@ -48,14 +48,14 @@ def of(evidence: Evidence) -> Iterator[tuple[str, str, go.Figure]]:
             yield name, f"throughput and response time against {factor}", figure
 
 
-def draw(wanted: Mapping[str, go.Figure], folder: Path) -> None:
-    """Draw all figures into a folder, and remove what was there of old ones."""
+def draw(figures_by_name: Mapping[str, go.Figure], folder: Path) -> None:
+    """Draw all figures into a folder, and delete the old ones."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    asyncio.run(_draw(wanted, folder))
+    asyncio.run(_draw(figures_by_name, folder))
 
 
-async def _draw(wanted: Mapping[str, go.Figure], folder: Path) -> None:
+async def _draw(figures_by_name: Mapping[str, go.Figure], folder: Path) -> None:
     chromium = os.environ.get("STAFETTE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         raise InvalidRequest("plots need a browser; install Debian's chromium, or name one in STAFETTE_CHROMIUM")
@@ -64,18 +64,18 @@ async def _draw(wanted: Mapping[str, go.Figure], folder: Path) -> None:
         browser = await playwright.chromium.launch(executable_path=chromium, args=unsafe)
         page = await browser.new_page()
         await page.add_script_tag(content=get_plotlyjs())
-        for name, figure in wanted.items():
+        for name, figure in figures_by_name.items():
             figure.update_layout(height=min(figure.layout.height or 400, TALLEST))
-            drawn = await page.evaluate(DRAW, [json.loads(figure.to_json()), WIDTH])
-            (folder / f"{name}.svg").write_text(_same_ids(drawn), encoding="utf-8")
+            svg = await page.evaluate(DRAW, [json.loads(figure.to_json()), WIDTH])
+            (folder / f"{name}.svg").write_text(_with_stable_ids(svg), encoding="utf-8")
         await browser.close()
 
 
-def _same_ids(drawing: str) -> str:
-    """Ids that the script draws by chance, numbered: a drawing made again of the same figures is the same file."""
-    seen: dict[str, str] = {}
-    for found in re.findall(r"(?:clip|topdefs-|defs-|g)([0-9a-f]{6})(?=[xyl\W])", drawing):
-        seen.setdefault(found, f"{len(seen):06d}")
-    for old, new in seen.items():
-        drawing = drawing.replace(old, new)
-    return drawing
+def _with_stable_ids(svg: str) -> str:
+    """Replace the script's random ids by numbers, so that the same figure gives the same file."""
+    stable_ids: dict[str, str] = {}
+    for random_id in re.findall(r"(?:clip|topdefs-|defs-|g)([0-9a-f]{6})(?=[xyl\W])", svg):
+        stable_ids.setdefault(random_id, f"{len(stable_ids):06d}")
+    for old, new in stable_ids.items():
+        svg = svg.replace(old, new)
+    return svg

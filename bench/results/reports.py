@@ -1,7 +1,7 @@
-"""What the reports found, each as a few words and the shapes that say whether it is so here, too.
+"""The claims of the reports, each with a short text and the shape that checks it here.
 
-The words are short forms of `original` in the experiment's file, where their figures stand in full. A report that gives
-no result has nothing to compare with: then the shapes only tell what was seen here.
+The texts are short forms of `original` in the experiment's file, which has all numbers. If a report gives no result,
+there is nothing to compare: then the shapes only describe what was measured here.
 """
 
 from __future__ import annotations
@@ -40,30 +40,24 @@ from bench.results.shapes import (
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing that a report found."""
+    """One finding of a report."""
 
     says: str
-    """Empty: it gives no result."""
+    """Empty if the report gives no result."""
     shape: Shape
-    otherwise: str = ""
-    """Why it is different here, if it is."""
+    reason: str = ""
+    """The probable reason if it is different here."""
 
 
-SEND, READ, FOUND_NOTHING, QUEUES, PEEK = (
-    of("send"),
-    of("receive"),
-    of("receive", "empty"),
-    of("waiting_queues"),
-    of("peek"),
-)
+SEND, READ, QUEUES = of("send"), of("receive"), of("waiting_queues")
 ALL_KINDS = "peek-1-query-1-send-1-delete-1"
 TWO_CORES = "all tiers share two cores here, and one broker with a few connections already keeps them busy"
 ONE_BATCH = "requests that arrive together share a call of the database, so a few connections are enough"
 INDEXED = "reads are index scans from the start, so what is stored does not slow them"
 
 
-def not_told(*shapes: Shape) -> list[Claim]:
-    """What was seen here where the report gives no result."""
+def without_claims(*shapes: Shape) -> list[Claim]:
+    """Shapes to describe an experiment whose report gives no result."""
     return [Claim("", shape) for shape in shapes]
 
 
@@ -199,19 +193,19 @@ REPORTS: dict[str, Sequence[Claim]] = {
         ),
         Claim("with 2000 bytes it carries less: 6,188 and 625,000/s", falls("throughput", "size")),
     ],
-    "telesto-clients": not_told(saturates("each"), rises("mean_ms", "each")),
-    "telesto-connections": not_told(stays("throughput", "connections"), stays("mean_ms", "connections")),
-    "telesto-middlewares": not_told(*(rises("throughput", "brokers", each=each) for each in (5, 30, 80))),
-    "telesto-retry-delay": not_told(falls("throughput", "retry_delay"), falls("mean_ms", "retry_delay", READ)),
-    "telesto-stability": not_told(steady(), steady(SEND), steady(READ)),
-    "telesto-workers": not_told(rises("throughput", "workers"), falls("mean_ms", "workers")),
-    "telesto-workers-connections": not_told(
+    "telesto-clients": without_claims(saturates("each"), rises("mean_ms", "each")),
+    "telesto-connections": without_claims(stays("throughput", "connections"), stays("mean_ms", "connections")),
+    "telesto-middlewares": without_claims(*(rises("throughput", "brokers", each=each) for each in (5, 30, 80))),
+    "telesto-retry-delay": without_claims(falls("throughput", "retry_delay"), falls("mean_ms", "retry_delay", READ)),
+    "telesto-stability": without_claims(steady(), steady(SEND), steady(READ)),
+    "telesto-workers": without_claims(rises("throughput", "workers"), falls("mean_ms", "workers")),
+    "telesto-workers-connections": without_claims(
         rises("throughput", "workers", connections=1), rises("throughput", "workers", connections=16)
     ),
-    "mepas-2k": not_told(strongest("throughput", "workers"), strongest("mean_ms", "workers")),
-    "mepas-clients": not_told(saturates("clients"), rises("mean_ms", "clients")),
+    "mepas-2k": without_claims(strongest("throughput", "workers"), strongest("mean_ms", "workers")),
+    "mepas-clients": without_claims(saturates("clients"), rises("mean_ms", "clients")),
     "mepas-end-to-end": [Claim("every request is seen in both tiers, and no other", all_seen())],
-    "mepas-message-size": not_told(stays("throughput", "size"), stays("mean_ms", "size")),
+    "mepas-message-size": without_claims(stays("throughput", "size"), stays("mean_ms", "size")),
     "mepas-stability": [
         Claim("stable for an hour", steady()),
         Claim("most of the time is the wait for a thread: 13.3 of 16.7 ms", takes_most("queue_ms"), ONE_BATCH),

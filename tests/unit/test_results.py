@@ -11,7 +11,7 @@ import pytest
 
 from bench.results import shapes
 from bench.results.evidence import Evidence, of
-from bench.results.page import result
+from bench.results.page import judge
 from bench.results.reports import REPORTS
 from stafette.lab.experiment import experiment_file
 from stafette.report import result_tables
@@ -75,23 +75,23 @@ def test_a_curve_has_a_shape_or_not(shape: shapes.Shape, same: bool | None) -> N
 
 
 def test_a_shape_says_what_it_saw() -> None:
-    found = shapes.saturates("clients")(SATURATING)
-    assert found.sentence == (
+    finding = shapes.saturates("clients")(SATURATING)
+    assert finding.detail == (
         "throughput 1,000, 2,000, 2,050, 2,040/s with clients 8, 32, 64, 128: within 5 % of the peak from 32 on"
     )
 
 
 def test_growth_to_the_last_level_is_not_saturation() -> None:
-    found = shapes.saturates("clients")(against_clients((1, 100, 1), (2, 200, 1), (4, 400, 1)))
-    assert (found.same, found.sentence.rpartition(": ")[2]) == (False, "still growing at the last level")
+    finding = shapes.saturates("clients")(against_clients((1, 100, 1), (2, 200, 1), (4, 400, 1)))
+    assert (finding.same, finding.detail.rpartition(": ")[2]) == (False, "still growing at the last level")
 
 
 @pytest.mark.parametrize(("last", "same"), [(1.1, True), (1.5, False), (0.5, False)])
 def test_a_run_is_steady_or_not(last: float, same: bool) -> None:
     means = [1.0] * 10 + [last] * 5
     run = RunFacts("one", label="single")
-    looked_at = evidence("single", [run], windows=windows("one", means, [100.0] * 15))
-    assert shapes.steady()(looked_at).same is same
+    measured = evidence("single", [run], windows=windows("one", means, [100.0] * 15))
+    assert shapes.steady()(measured).same is same
 
 
 @pytest.mark.parametrize(("metric", "effect", "same"), [("throughput", "A", True), ("throughput", "B", False)])
@@ -125,8 +125,8 @@ def test_the_page_has_a_row_and_a_section_for_every_experiment(path: Path) -> No
 
 def test_an_experiment_without_a_run_says_so() -> None:
     quick = experiment_file.read(FILES[0], "quick")
-    one = result(quick, evidence())
-    assert one.shape == "not measured"
+    result = judge(quick, evidence())
+    assert result.shape == "not measured"
 
 
 SENDS_AND_READS = evidence(
@@ -166,7 +166,7 @@ def test_more_and_more_clients_break_it_down_or_not(last: float, down: bool) -> 
     ramp = {"clients": {"crowd": {"count": 40, "ramp": {"clients": 10, "every": 5.0}}}}
     rates = [50.0] * 5 + [100.0] * 5 + [last] * 5 + [0.0] * 5  # the last step is not whole, and does not count
     run = RunFacts("one", label="single", more={"settings": ramp})
-    looked_at = evidence("single", [run], windows=windows("one", [1.0] * 20, rates))
-    assert shapes.breaks_down("crowd")(looked_at).same is down
-    assert shapes.holds_up("crowd")(looked_at).same is not down
-    assert shapes.ramp_saturates("crowd", (20, 20))(looked_at).same is True
+    measured = evidence("single", [run], windows=windows("one", [1.0] * 20, rates))
+    assert shapes.breaks_down("crowd")(measured).same is down
+    assert shapes.holds_up("crowd")(measured).same is not down
+    assert shapes.ramp_saturates("crowd", (20, 20))(measured).same is True
