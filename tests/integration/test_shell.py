@@ -23,7 +23,7 @@ NOWHERE = "stafette://127.0.0.1:1"
 
 @pytest.fixture
 async def shell(broker: str, tmp_path: Path) -> AsyncIterator[Shell]:
-    """Starts shells, by name, and waits for their first prompt; the home folder is one and empty."""
+    """Starts shells, by name, and waits for their first prompt; they share an empty home folder."""
     async with AsyncExitStack() as stack:
 
         async def start(name: str, *options: str, url: str = broker) -> Terminal:
@@ -36,76 +36,76 @@ async def shell(broker: str, tmp_path: Path) -> AsyncIterator[Shell]:
 
 
 async def test_a_whole_session(shell: Shell, broker: str) -> None:
-    me = await shell("alice")
-    place = broker.removeprefix("stafette://")
-    assert me.line == f"alice@{place}>"
-    await me.shows(f"alice at {broker}")  # in the toolbar
+    screen = await shell("alice")
+    address = broker.removeprefix("stafette://")
+    assert screen.line == f"alice@{address}>"
+    await screen.shows(f"alice at {broker}")  # in the toolbar
 
-    assert await me.run("create jobs") == ["queue jobs exists"]
-    [number] = await me.run("send jobs hello world priority=7")
-    assert await me.run("send jobs -- a=b") == [str(int(number) + 1)]
-    names, mine, jobs = await me.run("queues")
+    assert await screen.run("create jobs") == ["queue jobs exists"]
+    [number] = await screen.run("send jobs hello world priority=7")
+    assert await screen.run("send jobs -- a=b") == [str(int(number) + 1)]
+    names, own, jobs = await screen.run("queues")
     assert names.split() == ["name", "messages", "owner", "creator", "created"]
-    assert mine.split()[:4] == ["@alice", "0", "alice", "alice"]
+    assert own.split()[:4] == ["@alice", "0", "alice", "alice"]
     assert jobs.split()[:4] == ["jobs", "2", "-", "alice"]
     head = f"message {number}, in jobs, from alice, priority 7, 11 bytes"
-    assert await me.run("peek jobs") == [head, "hello world"]
-    assert len(await me.run("browse jobs")) == 4
-    assert await me.run("receive jobs") == [head, "hello world"]
-    assert (await me.run("receive jobs order=arrival"))[1] == "a=b"
-    assert await me.run("receive jobs") == ["no message in jobs"]
-    assert await me.run("delete jobs") == ["queue jobs is deleted"]
-    assert await me.run("receive jobs") == ["error: there is no queue jobs; create it first"]
-    assert (await me.run("clients"))[1].split()[:2] == ["alice", "full"]
-    assert (await me.run("ping"))[0].endswith(" ms")
-    assert await me.run("receive jobs priority=3") == [
+    assert await screen.run("peek jobs") == [head, "hello world"]
+    assert len(await screen.run("browse jobs")) == 4
+    assert await screen.run("receive jobs") == [head, "hello world"]
+    assert (await screen.run("receive jobs order=arrival"))[1] == "a=b"
+    assert await screen.run("receive jobs") == ["no message in jobs"]
+    assert await screen.run("delete jobs") == ["queue jobs is deleted"]
+    assert await screen.run("receive jobs") == ["error: there is no queue jobs; create it first"]
+    assert (await screen.run("clients"))[1].split()[:2] == ["alice", "full"]
+    assert (await screen.run("ping"))[0].endswith(" ms")
+    assert await screen.run("receive jobs priority=3") == [
         "error: receive has no option priority; it has wait, count, all, follow, sender, context, order, no-newline,"
         " json; words after -- are not options"
     ]
 
-    assert await me.run("disconnect") == ["disconnected"]
-    assert me.line == "not connected>"
-    assert await me.run("queues") == [
+    assert await screen.run("disconnect") == ["disconnected"]
+    assert screen.line == "not connected>"
+    assert await screen.run("queues") == [
         "error: queues is not possible now: you are not connected; type `connect` first",
     ]
-    assert await me.run(f"connect {place} as bob") == [f"connected to {place} as bob"]
-    assert me.line == f"bob@{place}>"
-    await me.run("disconnect")
-    assert await me.run("connect") == [f"connected to {place} as bob"]
-    me.type("quit\r")
-    assert await me.ends() == 0
+    assert await screen.run(f"connect {address} as bob") == [f"connected to {address} as bob"]
+    assert screen.line == f"bob@{address}>"
+    await screen.run("disconnect")
+    assert await screen.run("connect") == [f"connected to {address} as bob"]
+    screen.type("quit\r")
+    assert await screen.ends() == 0
 
 
 async def test_leases(shell: Shell, connect: Connect) -> None:
     other = await connect("bob")
     await other.create_queue("jobs")
     [number] = await other.send("jobs", "work")
-    me = await shell("alice")
+    screen = await shell("alice")
 
-    assert not any(row.startswith("ack ") for row in await me.run("help"))
-    assert await me.run("ack") == ["error: ack is not possible now: there is no held message; `lease` one first"]
-    assert (await me.run("lease jobs seconds=600"))[1] == "work"
-    assert me.line.endswith("*>")
-    await me.shows(f"lease on message {number} of jobs: ")
-    assert any(row.startswith("ack ") for row in await me.run("help"))
-    assert await me.run("lease jobs") == [
+    assert not any(row.startswith("ack ") for row in await screen.run("help"))
+    assert await screen.run("ack") == ["error: ack is not possible now: there is no held message; `lease` one first"]
+    assert (await screen.run("lease jobs seconds=600"))[1] == "work"
+    assert screen.line.endswith("*>")
+    await screen.shows(f"lease on message {number} of jobs: ")
+    assert any(row.startswith("ack ") for row in await screen.run("help"))
+    assert await screen.run("lease jobs") == [
         "error: lease is not possible now: there is a held message; `ack` or `nack` it first"
     ]
-    assert await me.run("extend 1000") == [f"message {number} is held for 1000 seconds from now"]
-    await me.until(lambda: re.search(r"jobs: (9\d\d|1000) s left", me.text) is not None)
+    assert await screen.run("extend 1000") == [f"message {number} is held for 1000 seconds from now"]
+    await screen.until(lambda: re.search(r"jobs: (9\d\d|1000) s left", screen.text) is not None)
     assert await other.peek("jobs") is None
-    assert await me.run("nack") == [f"message {number} is given back"]
-    assert not me.line.endswith("*>")
-    assert await me.run("lease") == ["no message in @alice"]
-    assert await me.run("lease sender=carol") == ["error: there is no client carol"]
-    assert "delivery 2" in (await me.run("lease jobs"))[0]
-    assert await me.run("ack") == [f"message {number} is acknowledged"]
+    assert await screen.run("nack") == [f"message {number} is given back"]
+    assert not screen.line.endswith("*>")
+    assert await screen.run("lease") == ["no message in @alice"]
+    assert await screen.run("lease sender=carol") == ["error: there is no client carol"]
+    assert "delivery 2" in (await screen.run("lease jobs"))[0]
+    assert await screen.run("ack") == [f"message {number} is acknowledged"]
     assert (await other.queue("jobs")).messages == 0
 
     [number] = await other.send("jobs", "later")
-    await me.run("lease jobs")
-    assert await me.run("nack 3600") == [f"message {number} is given back, ready in 3600 seconds"]
-    assert await me.run("receive jobs") == ["no message in jobs"]
+    await screen.run("lease jobs")
+    assert await screen.run("nack 3600") == [f"message {number} is given back, ready in 3600 seconds"]
+    assert await screen.run("receive jobs") == ["no message in jobs"]
 
 
 @pytest.mark.parametrize("leaving", [CTRL_D, "quit\r", "disconnect\r"])
@@ -113,26 +113,26 @@ async def test_leaving_gives_back_what_is_held_and_says_so(shell: Shell, connect
     other = await connect("bob")
     await other.create_queue("jobs")
     [number] = await other.send("jobs", "work")
-    me = await shell("alice")
-    await me.run("lease jobs seconds=3600")
-    me.type(leaving)
-    await me.shows(f"message {number} was held and is given back to jobs")
+    screen = await shell("alice")
+    await screen.run("lease jobs seconds=3600")
+    screen.type(leaving)
+    await screen.shows(f"message {number} was held and is given back to jobs")
     if "disconnect" not in leaving:
-        assert await me.ends() == 0
+        assert await screen.ends() == 0
     message = await other.receive("jobs", wait=60)
     assert message is not None
 
 
-async def test_a_lease_that_runs_out_is_told(shell: Shell, connect: Connect) -> None:
+async def test_a_lease_that_runs_out_is_reported(shell: Shell, connect: Connect) -> None:
     other = await connect("bob")
     await other.create_queue("jobs")
     [number] = await other.send("jobs", "work")
-    me = await shell("alice")
-    await me.run("lease jobs seconds=1")
-    await me.shows(f"lease on message {number} of jobs: ran out")
-    await me.prompts(">")
-    assert not me.line.endswith("*>")
-    rows = await me.run("ack")
+    screen = await shell("alice")
+    await screen.run("lease jobs seconds=1")
+    await screen.shows(f"lease on message {number} of jobs: ran out")
+    await screen.prompts(">")
+    assert not screen.line.endswith("*>")
+    rows = await screen.run("ack")
     assert rows[0].startswith(f"the lease on message {number} ran out")
     assert rows[1] == "error: ack is not possible now: there is no held message; `lease` one first"
 
@@ -163,47 +163,47 @@ async def test_ctrl_c_ends_a_wait_and_loses_nothing(
     runtime, url = await brokers()
     other = await connect("bob", url)
     await other.create_queue("jobs")
-    me = await shell("alice", url=url)
+    screen = await shell("alice", url=url)
     for command in ("receive jobs wait=3600", "lease jobs wait=3600", "peek jobs wait=3600"):
-        me.type(f"{command}\r")
+        screen.type(f"{command}\r")
         while not len(runtime.core.waiting):
             await other.ping()
-        me.type(CTRL_C)
-        rows = await me.output(command)
+        screen.type(CTRL_C)
+        rows = await screen.output(command)
         assert rows[-1].endswith("cancelled"), rows
         [number] = await other.send("jobs", command)
         message = await other.receive("jobs", wait=60)  # nobody else waits for it
         assert message is not None
         assert message.id == number
-    assert (await me.run("ping"))[0].endswith(" ms")
-    assert await me.run("receive jobs wait=0.1") == ["no message in jobs within 0.1 seconds"]
+    assert (await screen.run("ping"))[0].endswith(" ms")
+    assert await screen.run("receive jobs wait=0.1") == ["no message in jobs within 0.1 seconds"]
 
 
 async def test_ctrl_c_at_the_prompt_clears_the_line(shell: Shell) -> None:
-    me = await shell("alice")
-    me.type("delete everything")
-    await me.until(lambda: me.line.endswith("delete everything"))
-    me.type(CTRL_C)
-    await me.prompts()
-    assert len(await me.run("queues")) == 2
+    screen = await shell("alice")
+    screen.type("delete everything")
+    await screen.until(lambda: screen.line.endswith("delete everything"))
+    screen.type(CTRL_C)
+    await screen.prompts()
+    assert len(await screen.run("queues")) == 2
 
 
 async def test_a_body_of_several_lines(shell: Shell) -> None:
-    me = await shell("alice")
-    await me.run("create jobs")
-    me.type("send jobs\r")
-    await me.shows("type the body, and end it with a line that has only a dot:")
+    screen = await shell("alice")
+    await screen.run("create jobs")
+    screen.type("send jobs\r")
+    await screen.shows("type the body, and end it with a line that has only a dot:")
     for line in ("first", "  second", "."):
-        await me.until(lambda: me.line == "|")
-        me.type(f"{line}\r")
-    await me.prompts()
-    assert (await me.run("receive jobs"))[1:] == ["first", "  second"]
-    me.type("send jobs\r")
-    await me.until(lambda: me.line == "|")
-    me.type(f"never{CTRL_C}")
-    await me.shows("nothing is sent")
-    await me.prompts()
-    assert await me.run("receive jobs") == ["no message in jobs"]
+        await screen.until(lambda: screen.line == "|")
+        screen.type(f"{line}\r")
+    await screen.prompts()
+    assert (await screen.run("receive jobs"))[1:] == ["first", "  second"]
+    screen.type("send jobs\r")
+    await screen.until(lambda: screen.line == "|")
+    screen.type(f"never{CTRL_C}")
+    await screen.shows("nothing is sent")
+    await screen.prompts()
+    assert await screen.run("receive jobs") == ["no message in jobs"]
 
 
 async def test_bodies_do_not_steer_the_terminal(shell: Shell, connect: Connect) -> None:
@@ -211,110 +211,110 @@ async def test_bodies_do_not_steer_the_terminal(shell: Shell, connect: Connect) 
     await other.create_queue("jobs")
     for body in (b"\x1b[2J\x1b]0;mine\x07gone\x9b", "\x1b[2J\x1b]0;mine\x07gone", b"\xff\x1b"):
         await other.send("jobs", body)
-    me = await shell("alice")
-    rows = await me.run("browse jobs")
+    screen = await shell("alice")
+    rows = await screen.run("browse jobs")
     assert rows[1] == "1b 5b 32 4a 1b 5d 30 3b 6d 69 6e 65 07 67 6f 6e 65 9b"
     assert rows[3] == r"\x1b[2J\x1b]0;mine\x07gone"
     assert rows[5] == "ff 1b"
-    assert b"\x1b]0;mine" not in me.raw
+    assert b"\x1b]0;mine" not in screen.raw
 
 
 async def test_tab_completes_commands_names_and_options(shell: Shell, connect: Connect) -> None:
     other = await connect("bob-the-builder")
     await other.create_queue("jobs-of-today")
-    me = await shell("alice")
+    screen = await shell("alice")
 
     async def completes(typed: str, line: str) -> None:
-        me.type(f"{typed}{TAB}")
-        await me.until(lambda: me.line.endswith(f"> {line}"))
+        screen.type(f"{typed}{TAB}")
+        await screen.until(lambda: screen.line.endswith(f"> {line}"))
 
     await completes("se", "send")
     await completes("jo", "send jobs-of-today")
     await completes("rec", "send jobs-of-today receiver=")
     await completes("bob", "send jobs-of-today receiver=bob-the-builder")
-    me.type("hi\r")
-    [number] = await me.output("send jobs-of-today receiver=bob-the-builder hi")
+    screen.type("hi\r")
+    [number] = await screen.output("send jobs-of-today receiver=bob-the-builder hi")
     assert (await other.browse("jobs-of-today"))[0].id == int(number)
 
-    me.type(f"ac{TAB}k\r")  # no lease is held: nothing to complete
-    await me.output("ack")
+    screen.type(f"ac{TAB}k\r")  # no lease is held: nothing to complete
+    await screen.output("ack")
 
 
 async def test_history_reaches_the_next_session(shell: Shell, tmp_path: Path) -> None:
-    me = await shell("alice")
-    await me.run("create jobs")
-    await me.run("help ping")
-    await me.run(" send jobs not to be kept")
-    await me.run("connect a:1 as b secret=abc")
-    me.type(CTRL_D)
-    await me.ends()
+    screen = await shell("alice")
+    await screen.run("create jobs")
+    await screen.run("help ping")
+    await screen.run(" send jobs not to be kept")
+    await screen.run("connect a:1 as b secret=abc")
+    screen.type(CTRL_D)
+    await screen.ends()
     path = tmp_path / "stafette" / "shell_history"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "abc" not in path.read_text()
 
-    me = await shell("alice")
-    me.type(UP)
-    await me.until(lambda: me.line.endswith("> help ping"))
-    me.type(UP)
-    await me.until(lambda: me.line.endswith("> create jobs"))
+    screen = await shell("alice")
+    screen.type(UP)
+    await screen.until(lambda: screen.line.endswith("> help ping"))
+    screen.type(UP)
+    await screen.until(lambda: screen.line.endswith("> create jobs"))
 
 
 async def test_timing(shell: Shell) -> None:
-    me = await shell("alice")
-    assert len(await me.run("ping")) == 1
-    assert await me.run(r"\timing") == ["timing is on"]
+    screen = await shell("alice")
+    assert len(await screen.run("ping")) == 1
+    assert await screen.run(r"\timing") == ["timing is on"]
     for command in ("ping", "nonsense", "receive nowhere"):
-        rows = await me.run(command)
+        rows = await screen.run(command)
         assert rows[-1].startswith("time: ") == (command != "nonsense"), rows
-    await me.shows("timing on, last ")
-    assert await me.run(r"\timing") == ["timing is off"]
-    assert len(await me.run("ping")) == 1
-    me.type("\\q\r")
-    assert await me.ends() == 0
+    await screen.shows("timing on, last ")
+    assert await screen.run(r"\timing") == ["timing is off"]
+    assert len(await screen.run("ping")) == 1
+    screen.type("\\q\r")
+    assert await screen.ends() == 0
 
 
 async def test_read_only_hides_what_changes_something(shell: Shell, connect: Connect, broker: str) -> None:
     await (await connect("bob")).create_queue("jobs")
-    me = await shell("alice", "--read-only")
-    assert me.line.endswith("(read-only)>")
-    listed = {row.split()[0] for row in await me.run("help")}
+    screen = await shell("alice", "--read-only")
+    assert screen.line.endswith("(read-only)>")
+    listed = {row.split()[0] for row in await screen.run("help")}
     assert {"peek", "browse", "queues"} <= listed
     assert not {"send", "receive", "lease", "create", "delete", "request"} & listed
-    assert await me.run("send jobs hi") == ["error: send is not possible now: this connection is read-only"]
-    await me.run("disconnect")
-    await me.run(f"connect {broker} as alice mode=full")  # it was registered as read-only, and remains so
-    assert me.line.endswith("(read-only)>")
+    assert await screen.run("send jobs hi") == ["error: send is not possible now: this connection is read-only"]
+    await screen.run("disconnect")
+    await screen.run(f"connect {broker} as alice mode=full")  # it was registered as read-only, and remains so
+    assert screen.line.endswith("(read-only)>")
 
 
 async def test_a_secret_is_asked_for_and_not_shown(shell: Shell, connect: Connect, broker: str) -> None:
     await (await connect("carol", secret="open sesame")).close()
-    me = await shell("alice")
-    await me.run("disconnect")
-    me.type(f"connect {broker} as carol\r")
-    await me.until(lambda: me.line == "secret:")
-    me.type("open sesame\r")
-    await me.prompts()
-    assert me.line.startswith("carol@")
-    assert "sesame" not in me.text
-    await me.run("disconnect")
-    await me.run("connect as carol")  # it is known by now
-    assert me.line.startswith("carol@")
-    me.type(UP)
-    await me.until(lambda: me.line.endswith("> connect as carol"))
+    screen = await shell("alice")
+    await screen.run("disconnect")
+    screen.type(f"connect {broker} as carol\r")
+    await screen.until(lambda: screen.line == "secret:")
+    screen.type("open sesame\r")
+    await screen.prompts()
+    assert screen.line.startswith("carol@")
+    assert "sesame" not in screen.text
+    await screen.run("disconnect")
+    await screen.run("connect as carol")  # it is known by now
+    assert screen.line.startswith("carol@")
+    screen.type(UP)
+    await screen.until(lambda: screen.line.endswith("> connect as carol"))
 
 
 # When things break
 
 
 async def test_without_a_broker_there_is_a_shell_that_says_so(shell: Shell, broker: str) -> None:
-    me = await shell("alice", url=NOWHERE)
-    assert me.line == "not connected>"
-    assert "error: cannot reach a broker at 127.0.0.1:1" in me.text
-    assert "stafette up" in me.text
-    assert "Traceback" not in me.text
-    assert {row.split()[0] for row in await me.run("help")} == {"connect", "help", "\\timing", "quit"}
-    await me.run(f"connect {broker}")
-    assert me.line.startswith("alice@")
+    screen = await shell("alice", url=NOWHERE)
+    assert screen.line == "not connected>"
+    assert "error: cannot reach a broker at 127.0.0.1:1" in screen.text
+    assert "stafette up" in screen.text
+    assert "Traceback" not in screen.text
+    assert {row.split()[0] for row in await screen.run("help")} == {"connect", "help", "\\timing", "quit"}
+    await screen.run(f"connect {broker}")
+    assert screen.line.startswith("alice@")
 
 
 @pytest.fixture
@@ -323,46 +323,48 @@ async def processes(database: str, tmp_path: Path) -> AsyncIterator[Brokers]:
         yield brokers
 
 
-async def test_a_broker_that_dies_is_told_in_a_line_and_the_shell_goes_on(shell: Shell, processes: Brokers) -> None:
+async def test_a_broker_that_dies_is_reported_in_a_line_and_the_shell_continues(
+    shell: Shell, processes: Brokers
+) -> None:
     broker = await processes.start()
-    me = await shell("alice", url=broker.url)
-    await me.run("create jobs")
-    await me.run("send jobs work")
-    await me.run("lease jobs seconds=3600")
-    me.type("receive jobs wait=3600\r")
+    screen = await shell("alice", url=broker.url)
+    await screen.run("create jobs")
+    await screen.run("send jobs work")
+    await screen.run("lease jobs seconds=3600")
+    screen.type("receive jobs wait=3600\r")
     # A request that has not been accepted yet is sent again to the next broker, for as long as it may wait.
     while (await processes.status())[broker.pid]["parked"] < 1:
         pass
     await broker.kill()
-    [said] = await me.output("receive jobs wait=3600")
-    assert said.startswith("error: the connection to the broker broke")
-    assert said.endswith("; the next command tries again")
-    assert me.line.endswith("(no broker)*>")
-    assert await me.run("queues") == [
+    [error] = await screen.output("receive jobs wait=3600")
+    assert error.startswith("error: the connection to the broker broke")
+    assert error.endswith("; the next command tries again")
+    assert screen.line.endswith("(no broker)*>")
+    assert await screen.run("queues") == [
         f"error: no broker is reachable at 127.0.0.1:{broker.port}; to use another one, `disconnect` and `connect`"
     ]
 
     await processes.start("--port", str(broker.port))
-    assert len(await me.run("queues")) == 3
-    assert me.line == f"alice@127.0.0.1:{broker.port}*>"
-    assert (await me.run("ack"))[0].endswith(" is acknowledged")  # the lease outlived the broker
+    assert len(await screen.run("queues")) == 3
+    assert screen.line == f"alice@127.0.0.1:{broker.port}*>"
+    assert (await screen.run("ack"))[0].endswith(" is acknowledged")  # the lease outlived the broker
 
 
 async def test_leaving_when_the_broker_is_gone(shell: Shell, processes: Brokers) -> None:
     broker = await processes.start()
-    me = await shell("alice", url=broker.url)
-    await me.run("create jobs")
-    await me.run("send jobs work")
-    await me.run("lease jobs seconds=3600")
+    screen = await shell("alice", url=broker.url)
+    await screen.run("create jobs")
+    await screen.run("send jobs work")
+    await screen.run("lease jobs seconds=3600")
     await broker.kill()
-    [said] = await me.run("ping")
-    assert said.startswith(f"error: cannot reach a broker at 127.0.0.1:{broker.port}")
-    given_back, disconnected = await me.run("disconnect")
+    [error] = await screen.run("ping")
+    assert error.startswith(f"error: cannot reach a broker at 127.0.0.1:{broker.port}")
+    given_back, disconnected = await screen.run("disconnect")
     assert given_back.endswith("could not be given back; it returns to jobs when its lease runs out")
     assert disconnected == "disconnected"
-    assert me.line == "not connected>"
-    me.type(CTRL_D)
-    assert await me.ends() == 0
+    assert screen.line == "not connected>"
+    screen.type(CTRL_D)
+    assert await screen.ends() == 0
 
 
 async def test_debug_shows_the_traceback(shell: Shell) -> None:

@@ -20,7 +20,7 @@ NOWHERE = "stafette://127.0.0.1:1"
 
 
 async def script(text: str, *options: str, **environment: str) -> tuple[int, str, str]:
-    """What a script ends with, and what it prints."""
+    """The exit code of a script, and what it prints."""
     process = await asyncio.create_subprocess_exec(
         COMMAND, "shell", *options,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -83,8 +83,8 @@ async def test_a_script_gives_back_what_it_holds(broker: str, connect: Connect) 
     ],
 )
 async def test_a_script_ends_at_the_first_error_with_its_code(broker: str, line: str, code: int, says: str) -> None:
-    found, out, err = await script(f"create jobs\n{line}\nping\n", "--url", broker)
-    assert (found, out) == (code, "")
+    exit_code, out, err = await script(f"create jobs\n{line}\nping\n", "--url", broker)
+    assert (exit_code, out) == (code, "")
     assert err.startswith("stafette: line 2: ")
     assert says in err
     assert err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""The command on a real terminal: what a person sees, is asked, and can break off."""
+"""The command on a real terminal: what a person sees, is asked, and can interrupt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.integration.command_line import CommandLine, everything_up
 from tests.integration.test_cli_db import COMMAND, assert_one_sentence
 from tests.integration.test_cli_db import stafette as command
 
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 CTRL_C = "c"
 _numbers = itertools.count(1)
@@ -41,16 +41,16 @@ class Terminal:
     def __init__(self, cli: CommandLine, *arguments: str, program: str = str(COMMAND), **environment: str) -> None:
         settings: Any = cli.environment(TERM="xterm-256color", LC_ALL="C.UTF-8", **environment)
         self.process = pexpect.spawn(
-            program, list(arguments), env=settings, encoding="utf-8", timeout=PATIENCE_SECONDS, dimensions=(40, 100)
+            program, list(arguments), env=settings, encoding="utf-8", timeout=TIMEOUT_SECONDS, dimensions=(40, 100)
         )
 
     def shows(self, pattern: str) -> str:
-        """Wait until it does; returns all that came up to there."""
+        """Wait for a pattern; returns all output up to it."""
         self.process.expect(pattern)
         return str(self.process.before) + str(self.process.after)
 
     def end(self) -> tuple[int | None, str]:
-        """Wait for it; the exit code, and what came in the meantime."""
+        """Wait for the end; returns the exit code and the output until then."""
         self.process.expect(pexpect.EOF)
         self.process.close()
         return self.process.exitstatus, str(self.process.before).replace("\r\n", "\n")
@@ -59,14 +59,14 @@ class Terminal:
 def test_tables_are_for_people(cli: CommandLine, queue: str) -> None:
     with stafette.connect(cli.url, name="alice") as alice:
         alice.send_many([(queue, "x")] * 1234)
-    code, shown = Terminal(cli, "queue", "ls").end()
+    code, output = Terminal(cli, "queue", "ls").end()
     assert code == 0
-    assert "\x1b[1m" in shown.splitlines()[0]  # the head is bold
-    plain = STYLE.sub("", shown)
+    assert "\x1b[1m" in output.splitlines()[0]  # the head is bold
+    plain = STYLE.sub("", output)
     assert re.search(r"^name +messages +owner +creator +created", plain)
     assert re.search(rf"^{queue} +1,234 +- +cli-", plain, re.MULTILINE)
-    code, shown = Terminal(cli, "queue", "info", queue).end()
-    assert re.search(r"^messages +1234 *$", STYLE.sub("", shown), re.MULTILINE)
+    code, output = Terminal(cli, "queue", "info", queue).end()
+    assert re.search(r"^messages +1234 *$", STYLE.sub("", output), re.MULTILINE)
 
 
 def test_a_message_has_a_head_and_can_do_no_harm(cli: CommandLine, queue: str) -> None:
@@ -74,29 +74,29 @@ def test_a_message_has_a_head_and_can_do_no_harm(cli: CommandLine, queue: str) -
         mallory.send(
             queue, b"title \x1b]0;gotcha\x07 colour \x1b[31m\r\x9b2J \xc2\x9b \xe2\x80\xae\ttab\nline \xc3\xbc"
         )
-    code, shown = Terminal(cli, "receive", queue).end()
+    code, output = Terminal(cli, "receive", queue).end()
     assert code == 0
-    head, *body = shown.splitlines()
+    head, *body = output.splitlines()
     assert "\x1b[1;36m#" in head
     assert re.match(r"#\d+  from mallory  priority 5  20\d\d-\d\d-\d\d \d\d:\d\d:\d\d$", STYLE.sub("", head))
     assert body == [r"title \x1b]0;gotcha\x07 colour \x1b[31m\r\x9b2J \x9b \u202e" + "\ttab", "line ü"]
 
 
-def test_destruction_is_asked_about(cli: CommandLine, queue: str) -> None:
+def test_deleting_asks_for_confirmation(cli: CommandLine, queue: str) -> None:
     cli.piped(b"a\nb\n", "send", queue, "--lines")
-    for answer, gone in (("n", False), ("y", True)):
+    for answer, is_purged in (("n", False), ("y", True)):
         terminal = Terminal(cli, "queue", "purge", queue)
         terminal.shows(rf"Purge queue {queue} with 2 messages\? \[y/N\]")
         terminal.process.sendline(answer)
-        assert terminal.end()[0] == (0 if gone else 1)
-        assert cli.json("queue", "info", queue)["messages"] == (0 if gone else 2)
+        assert terminal.end()[0] == (0 if is_purged else 1)
+        assert cli.json("queue", "info", queue)["messages"] == (0 if is_purged else 2)
 
     terminal = Terminal(cli, "queue", "rm", queue)
     terminal.shows(rf"Delete queue {queue}\? \[y/N\]")
     terminal.process.sendcontrol(CTRL_C)
-    code, shown = terminal.end()
+    code, output = terminal.end()
     assert code != 0
-    assert "Traceback" not in shown
+    assert "Traceback" not in output
     cli("queue", "info", queue)
     assert Terminal(cli, "queue", "rm", queue, "--yes").end()[0] == 0
     cli("queue", "info", queue, code=4)
@@ -120,21 +120,21 @@ def test_destruction_is_asked_about(cli: CommandLine, queue: str) -> None:
         ["reply", "QUEUE", "answer", "--follow"],
     ],
 )
-def test_waiting_says_so_and_is_broken_off(cli: CommandLine, queue: str, arguments: list[str]) -> None:
+def test_waiting_says_so_and_can_be_interrupted(cli: CommandLine, queue: str, arguments: list[str]) -> None:
     terminal = Terminal(cli, *[queue if word == "QUEUE" else word for word in arguments])
     terminal.shows(f"waiting for .*{queue}")
     terminal.process.sendcontrol(CTRL_C)
-    code, shown = terminal.end()
+    code, output = terminal.end()
     assert code == 130
-    assert "Traceback" not in shown
-    assert shown.endswith("\r\x1b[K")  # nothing of it stays
+    assert "Traceback" not in output
+    assert output.endswith("\r\x1b[K")  # nothing of it stays
 
 
-def test_no_body_and_nobody_to_read_it_from(cli: CommandLine, queue: str) -> None:
+def test_no_body_on_a_terminal_is_an_error(cli: CommandLine, queue: str) -> None:
     for name in ("send", "request", "reply"):
-        code, shown = Terminal(cli, name, queue).end()
+        code, output = Terminal(cli, name, queue).end()
         assert code == 2
-        assert "no body to send" in shown
+        assert "no body to send" in output
     terminal = Terminal(cli, "send", queue, "-")
     terminal.process.sendline("typed")
     terminal.process.sendeof()
@@ -145,27 +145,27 @@ def test_no_body_and_nobody_to_read_it_from(cli: CommandLine, queue: str) -> Non
 def test_a_pager_that_is_left_early(cli: CommandLine, queue: str) -> None:
     cli.piped(b"some line\n" * 2000, "send", queue, "--lines")
     line = f"set -o pipefail; {COMMAND} peek {queue} --all | head -1; echo ${{PIPESTATUS[0]}}"
-    code, shown = Terminal(cli, "--norc", "-c", line, program="bash").end()
-    assert (code, shown) == (0, "some line\n1\n")
+    code, output = Terminal(cli, "--norc", "-c", line, program="bash").end()
+    assert (code, output) == (0, "some line\n1\n")
 
 
 def test_no_broker(cli: CommandLine) -> None:
     for name in ("send", "receive", "peek", "request", "reply"):
-        code, shown = Terminal(cli, name, "jobs", *(["x"] if name in ("send", "request", "reply") else []),
+        code, output = Terminal(cli, name, "jobs", *(["x"] if name in ("send", "request", "reply") else []),
                                "--url", "stafette://127.0.0.1:1").end()  # fmt: skip
         assert code == 3
-        assert shown.count("\n") == 1
-        assert "`stafette up`" in shown
+        assert output.count("\n") == 1
+        assert "`stafette up`" in output
     for words in (("queue", "ls"), ("client", "ls")):
         assert_one_sentence(command(*words, "--url", "stafette://127.0.0.1:1"), 3, "`stafette up`")
 
 
 def test_doctor_in_colours(cli: CommandLine) -> None:
-    code, shown = Terminal(cli, "doctor", "--data", str(cli.data / "postgres.log")).end()
+    code, output = Terminal(cli, "doctor", "--data", str(cli.data / "postgres.log")).end()
     assert code == 1
-    assert "\x1b[1;31mfail" in shown
-    assert "\x1b[32mok" in shown
-    assert "choose another with --data" in shown
+    assert "\x1b[1;31mfail" in output
+    assert "\x1b[32mok" in output
+    assert "choose another with --data" in output
 
 
 # Completion
@@ -204,14 +204,14 @@ def test_bash_completes_commands_options_queues_and_clients(cli: CommandLine, ba
 
 def test_completion_without_a_broker_is_silent(cli: CommandLine) -> None:
     for words, expected in ((["send", "inv"], ""), (["sen"], "send\n")):
-        done = subprocess.run(
+        completed = subprocess.run(
             [COMMAND], capture_output=True, text=True, check=False,
             env=cli.environment(
                 STAFETTE_URL="stafette://127.0.0.1:1", _STAFETTE_COMPLETE="complete_bash",
                 COMP_WORDS=" ".join(["stafette", *words]), COMP_CWORD=str(len(words)),
             ),
         )  # fmt: skip
-        assert (done.returncode, done.stdout.strip(), done.stderr) == (0, expected.strip(), "")
+        assert (completed.returncode, completed.stdout.strip(), completed.stderr) == (0, expected.strip(), "")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
