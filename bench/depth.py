@@ -77,30 +77,35 @@ class Depth:
 
     async def pop(self, size: int) -> float:
         """Seconds to pop so many messages; then they are sent again, to the end of the queue."""
-        seconds, messages = await self._time(self._store.receive, [ReadRequest(self._client, Selection(QUEUE))] * size)
+        seconds, messages = await self._time(
+            self._store.messages.receive, [ReadRequest(self._client, Selection(QUEUE))] * size
+        )
         resends = [
             SendRequest(
                 self._client, Draft((message.queue,), message.body, priority=message.priority, context=message.context)
             )
             for message in messages
         ]
-        await self._store.send(resends)
+        await self._store.messages.send(resends)
         return seconds
 
     async def peek_by_sender(self, size: int) -> float:
         requests = [ReadRequest(self._client, Selection(QUEUE, f"client {number % CLIENTS}")) for number in range(size)]
-        return (await self._time(self._store.peek, requests))[0]
+        return (await self._time(self._store.messages.peek, requests))[0]
 
     async def peek_by_context(self, size: int) -> float:
         return (
             await self._time(
-                self._store.peek, [ReadRequest(self._client, Selection(context=self.context())) for _ in range(size)]
+                self._store.messages.peek,
+                [ReadRequest(self._client, Selection(context=self.context())) for _ in range(size)],
             )
         )[0]
 
     async def peek_by_arrival(self, size: int) -> float:
         return (
-            await self._time(self._store.peek, [ReadRequest(self._client, Selection(QUEUE, order="arrival"))] * size)
+            await self._time(
+                self._store.messages.peek, [ReadRequest(self._client, Selection(QUEUE, order="arrival"))] * size
+            )
         )[0]
 
     async def _time(

@@ -183,8 +183,10 @@ class Batches:
         check(await self._store.messages.receive([ReadRequest(self._client, Selection(queue)) for queue in queues]))
 
     async def _lease_and_ack(self, queues: list[str]) -> None:
-        answers = check(await self._store.lease([LeaseRequest(self._client, Selection(queue)) for queue in queues]))
-        errors = await self._store.ack([LeaseRef(leased.message.id, leased.token) for [leased] in answers])
+        answers = check(
+            await self._store.messages.lease([LeaseRequest(self._client, Selection(queue)) for queue in queues])
+        )
+        errors = await self._store.messages.ack([LeaseRef(leased.message.id, leased.token) for [leased] in answers])
         if any(errors):
             raise RuntimeError(f"a lease was lost: {errors}")
 

@@ -41,7 +41,7 @@ def _embedded_server(data: Path | None, *, tcp: bool = False, host: str = LOOPBA
     current = settings.load(data=data)
     if current.database is not None:
         raise InvalidRequest(
-            f"the database is {shown(current.database)}, which Stafette does not manage;"
+            f"the database is {without_password(current.database)}, which Stafette does not manage;"
             " unset STAFETTE_DATABASE (or `database` in stafette.toml) to use the embedded one"
         )
     return EmbeddedPostgres(current.data, tcp=tcp, host=host)
@@ -101,7 +101,7 @@ def status(data: Data = None, database: Database = None, as_json: Json = False) 
     except StafetteError as error:
         problem = error
     show_record(
-        {"database": shown(url), "ready": problem is None, "problem": problem and str(problem), **counts},
+        {"database": without_password(url), "ready": problem is None, "problem": problem and str(problem), **counts},
         as_json=as_json,
     )
     if problem is not None:
@@ -147,6 +147,6 @@ def reset(
     """
     url = database_url(data, database)
     if not yes:
-        typer.confirm(f"Delete all clients, queues and messages from {shown(url)}?", abort=True, err=True)
+        typer.confirm(f"Delete all clients, queues and messages from {without_password(url)}?", abort=True, err=True)
     asyncio.run(schema.reset(url))
     say("the database is empty")

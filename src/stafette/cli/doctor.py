@@ -133,7 +133,9 @@ def _python() -> list[Finding]:
 
 def _postgresql(current: settings.Settings) -> list[Finding]:
     if current.database is not None:
-        external = Finding("PostgreSQL", "ok", f"{database.shown(current.database)}, not managed by Stafette")
+        external = Finding(
+            "PostgreSQL", "ok", f"{database.without_password(current.database)}, not managed by Stafette"
+        )
         return [external, *_check_database(current.database)]
     server = EmbeddedPostgres(current.data)
     findings = [Finding("PostgreSQL's programs", "ok", str(server.bin("postgres").parent))]
@@ -148,17 +150,13 @@ def _check_database(url: str) -> list[Finding]:
 
 
 async def _database(url: str) -> list[Finding]:
-    connection = await database.connect(url)
-    try:
-        with database.translated_errors(url):
-            return [
-                Finding("PostgreSQL's version", "ok", str(await connection.fetchval("SHOW server_version"))),
-                await _schema(connection),
-                await _durability(connection),
-                await _clock(connection),
-            ]
-    finally:
-        await connection.close()
+    async with database.connected(url) as connection:
+        return [
+            Finding("PostgreSQL's version", "ok", await database.server_version(connection)),
+            await _schema(connection),
+            await _durability(connection),
+            await _clock(connection),
+        ]
 
 
 async def _schema(connection: database.Connection) -> Finding:
@@ -179,10 +177,10 @@ async def _durability(connection: database.Connection) -> Finding:
     return Finding("durability", "ok", "a confirmed send is on disk")
 
 
-async def _clock(connection: asyncpg.Connection[asyncpg.Record]) -> Finding:
+async def _clock(connection: database.Connection) -> Finding:
     """Compare the clocks. The database read its clock at some time between `before` and `after`."""
     before = time.time()
-    database_time = float(await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())"))
+    database_time = await database.server_time(connection)
     after = time.time()
     difference = max(before - database_time, database_time - after, 0.0)
     if difference <= CLOCK_SECONDS:

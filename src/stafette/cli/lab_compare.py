@@ -16,9 +16,9 @@ from stafette.statistics.intervals import LEVEL
 
 def show_comparison(a: Series, b: Series, *, as_json: bool) -> None:
     """Print how the metrics of B differ from those of A, and which settings differ."""
-    compared = comparison.compared(a, b)
-    differences, settings = compared.differences, compared.settings
-    for side in {a.name: compared.a, b.name: compared.b}.values():
+    result = comparison.compare_series(a, b)
+    differences, settings = result.differences, result.settings
+    for side in {a.name: result.a, b.name: result.b}.values():
         if side.invalid:
             name = side.series.name
             say(f"{side.invalid} of {len(side.runs)} runs of {name} are not valid; `stafette lab show {name}` says why")
@@ -27,7 +27,7 @@ def show_comparison(a: Series, b: Series, *, as_json: bool) -> None:
         header = {"a": a.name, "b": b.name, "level": LEVEL}
         show_json(header | {"differences": differences, "settings": changes})
         return
-    show_lines([f"A  {a.name}, {len(compared.a.runs)} runs", f"B  {b.name}, {len(compared.b.runs)} runs", ""])
+    show_lines([f"A  {a.name}, {len(result.a.runs)} runs", f"B  {b.name}, {len(result.b.runs)} runs", ""])
     show_table(_table_rows(differences), as_json=False)
     show_lines([""])
     if settings:

@@ -29,7 +29,7 @@ def make(
     """Start or continue a series, wait for its end, and show its runs; `resume_command` would continue it."""
     series = series_folder.begin(runs, experiment_file.read(file, profile), file=file, profile=profile, new=new)
     runs_of_series = series.record.runs
-    if archive.being_run(series):
+    if archive.is_running(series):
         say(f"series {series.name} is being run by another process; waiting for its end")
     elif any(run.folder for run in runs_of_series):
         done_count = sum(run.state == "done" for run in runs_of_series)
@@ -70,7 +70,7 @@ async def _run_series(series: Series, follower: Follower) -> None:
 
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, interrupt)
-    await runner.make(series, report)
+    await runner.run_series(series, report)
 
 
 def _show(series: Series, *, report: Path | None, as_json: bool) -> None:

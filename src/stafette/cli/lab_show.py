@@ -34,7 +34,7 @@ def list_series(runs: Path, *, as_json: bool) -> None:
             "runs": len(series.record.runs),
             "state": archive.state(series),
         }
-        for series in series_folder.every(runs)
+        for series in series_folder.all_series(runs)
     ]
     if not rows and not as_json:
         say(f"no series in {runs} yet; create one with `stafette lab run`")
@@ -96,13 +96,13 @@ def show_run(series: Series, position: int, *, as_json: bool) -> None:
 
 
 def _point_rows(points: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
-    texts = {metric: _estimates([point[metric] for point in points]) for metric in SHOWN}
+    texts = {metric: _estimates([point[metric] for point in points]) for metric in POINT_METRICS}
     return [
         {
             "point": point["point"],
             "runs": point["runs"],
             "valid": _format_share(point["valid"], point["runs"]),
-            **{heading: texts[metric][index] for metric, heading in SHOWN.items()},
+            **{heading: texts[metric][index] for metric, heading in POINT_METRICS.items()},
         }
         for index, point in enumerate(points)
     ]

@@ -42,8 +42,8 @@ def up(
     current = settings.load(data=data)
     if current.database is not None:
         raise InvalidRequest(
-            f"the database is {shown(current.database)}, which Stafette does not manage; use `stafette broker` and"
-            " `stafette web` with it, or unset STAFETTE_DATABASE"
+            f"the database is {without_password(current.database)}, which Stafette does not manage;"
+            " use `stafette broker` and `stafette web` with it, or unset STAFETTE_DATABASE"
         )
     server = EmbeddedPostgres(current.data)
     server.start()
