@@ -11,7 +11,7 @@ from bench.results import page, pictures
 from bench.results.evidence import Evidence
 from stafette.lab.experiment import experiment_file
 from stafette.report import result_files
-from stafette.report.figures import run_facts
+from stafette.report.figures import run_metadata
 from stafette.runs import records
 from stafette.runs.layout import RUN_FILE, SERIES_FILE
 from stafette.runs.records import RunRecord
@@ -53,8 +53,8 @@ def _stafette(*arguments: str) -> None:
 
 
 def _write(analysis: Path) -> None:
-    tables, metadata = result_files.load(analysis), result_files.load_facts(analysis)
-    runs = [run for run in run_facts(tables, metadata) if run.more["state"] == "done"]
+    found, facts = result_files.load(analysis), result_files.load_metadata(analysis)
+    told = [run for run in run_metadata(found, facts) if run.details["state"] == "done"]
     experiments = {file.stem: experiment_file.read(file, PROFILE) for file in FILES}
     evidence: dict[str, Evidence] = {}
     for name, experiment in experiments.items():
@@ -62,10 +62,10 @@ def _write(analysis: Path) -> None:
         evidence[name] = Evidence(name, experiment.design.kind, own_runs, tables, evidence)
     results = page.sort_by_report([page.judge(experiment, evidence[name]) for name, experiment in experiments.items()])
     pictures.draw(page.drawings(results), ROOT / "docs" / page.IMAGES)
-    record = records.read(Path(runs[0].more["folder"]) / RUN_FILE, RunRecord)
-    path = ROOT / "docs" / "results.md"
-    path.write_text(page.page(results, record, metadata["rows"]), encoding="utf-8")
-    print(path)
+    record = records.read(Path(told[0].details["folder"]) / RUN_FILE, RunRecord)
+    place = ROOT / "docs" / "results.md"
+    place.write_text(page.page(results, record, facts["rows"]), encoding="utf-8")
+    print(place)
 
 
 main()

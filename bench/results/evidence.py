@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from stafette.report.figures.table_rows import Row, RunFacts, Tables, select
+from stafette.report.figures.table_rows import Row, RunMetadata, Tables, select
 from stafette.runs.outcomes import ALL, ANSWERED
 
 METRICS = {"throughput": "throughput_per_s"}
@@ -42,7 +42,7 @@ class Evidence:
 
     name: str
     design: str
-    runs: Sequence[RunFacts]
+    runs: Sequence[RunMetadata]
     tables: Tables
     experiments: Mapping[str, Evidence] = field(default_factory=dict)
     """All experiments by name, for comparisons between them."""
@@ -52,8 +52,8 @@ class Evidence:
         rows = self._rows("summary", run, requests)
         return None if not rows else rows[0][METRICS.get(metric, metric)]
 
-    def over(self, runs: Sequence[RunFacts], metric: str, requests: Requests = EVERY) -> float | None:
-        """The mean of a metric over several runs."""
+    def over(self, runs: Sequence[RunMetadata], metric: str, requests: Requests = EVERY) -> float | None:
+        """The same over several runs, each counting alike."""
         values = [value for run in runs if (value := self.value(run.run, metric, requests)) is not None]
         return fmean(values) if values else None
 
@@ -66,7 +66,7 @@ class Evidence:
                 points.append((level, value))
         return points
 
-    def runs_at(self, **fixed: Any) -> list[RunFacts]:
+    def having(self, **held: Any) -> list[RunMetadata]:
         """The runs at these levels."""
         return [run for run in self.runs if all(run.levels.get(name) == level for name, level in fixed.items())]
 
@@ -78,9 +78,9 @@ class Evidence:
                 levels.append(run.levels[factor])
         return sorted(levels) if all(isinstance(level, int | float) for level in levels) else levels
 
-    def points(self) -> Iterator[tuple[Mapping[str, Any], list[RunFacts]]]:
+    def points(self) -> Iterator[tuple[Mapping[str, Any], list[RunMetadata]]]:
         """Each point of the design with its repetitions, in the order of the levels."""
-        groups: dict[str, list[RunFacts]] = {}
+        groups: dict[str, list[RunMetadata]] = {}
         for run in self.runs:
             groups.setdefault(run.label, []).append(run)
         order = {name: self.levels(name) for name in (self.runs[0].levels if self.runs else ())}
@@ -89,8 +89,8 @@ class Evidence:
         ):
             yield group[0].levels, group
 
-    def phase(self, runs: Sequence[RunFacts], phase: str) -> float | None:
-        """Mean milliseconds of a phase, over all requests that are in the traces of both tiers."""
+    def phase(self, runs: Sequence[RunMetadata], phase: str) -> float | None:
+        """Milliseconds of a phase per request, over all requests that both tiers know."""
         count = total = 0.0
         for run in runs:
             for row in select(self.tables, "breakdown", run=run.run):
@@ -109,8 +109,8 @@ class Evidence:
         ]
         return fmean(shares) if shares else None
 
-    def windows(self, run: RunFacts, requests: Requests = EVERY, *, measured: bool = True) -> list[Row]:
-        """The windows of a run; only those of its measured part, or all."""
+    def windows(self, run: RunMetadata, requests: Requests = EVERY, *, measured: bool = True) -> list[Row]:
+        """Second by second; of the measured part, or all of it."""
         rows = self._rows("windows", run.run, requests)
         if not measured:
             return rows
@@ -122,7 +122,7 @@ class Evidence:
             if row["second"] >= start and (end is None or row["second"] + row["seconds"] <= end + TOLERANCE)
         ]
 
-    def stored(self, run: RunFacts) -> tuple[int, int] | None:
+    def stored(self, run: RunMetadata) -> tuple[int, int] | None:
         """Messages in all queues together at the first and the last sample."""
         by_second: dict[float, int] = {}
         for row in select(self.tables, "queues", run=run.run):

@@ -15,7 +15,7 @@ from bench.results.evidence import Evidence
 from bench.results.reports import REPORTS, Claim
 from bench.results.shapes import Finding, level_text, number
 from stafette.lab.experiment.experiment_file import Experiment
-from stafette.report.figures.table_rows import RunFacts, by_series, select, series_name
+from stafette.report.figures.table_rows import RunMetadata, by_series, select, series_name
 from stafette.runs.outcomes import ALL
 from stafette.runs.records import RunRecord
 
@@ -200,12 +200,12 @@ def _finding(claim: Claim, finding: Finding) -> str:
     return f"- {claim.says[0].upper()}{claim.says[1:]}? **{answer}**: {finding.detail}.{reason}"
 
 
-def _reasons(runs: Sequence[RunFacts]) -> str:
-    reasons = Counter(sentence.partition(":")[0] for run in runs for sentence in run.sentences[:1])
-    return "; ".join(f"{count} × {reason}" for reason, count in reasons.most_common()) + "."
+def _reasons(runs: Sequence[RunMetadata]) -> str:
+    told = Counter(sentence.partition(":")[0] for run in runs for sentence in run.reasons[:1])
+    return "; ".join(f"{count} × {sentence}" for sentence, count in told.most_common()) + "."
 
 
-def _points(evidence: Evidence, points: Sequence[tuple[Mapping[str, Any], list[RunFacts]]]) -> Iterator[str]:
+def _points(evidence: Evidence, points: Sequence[tuple[Mapping[str, Any], list[RunMetadata]]]) -> Iterator[str]:
     factors = list(points[0][0])
     yield f"| {' | '.join(factors)} | throughput/s | mean ms | p50 ms | p95 ms | p99 ms |"
     yield f"|{'---|' * len(factors)}{'---:|' * 5}"
@@ -215,8 +215,8 @@ def _points(evidence: Evidence, points: Sequence[tuple[Mapping[str, Any], list[R
         yield f"| {' | '.join(cells)} |"
 
 
-def _spread(evidence: Evidence, runs: Sequence[RunFacts], metric: str) -> str:
-    """The mean over repetitions, with their minimum and maximum."""
+def _spread(evidence: Evidence, runs: Sequence[RunMetadata], metric: str) -> str:
+    """The mean over repetitions, with the least and the most of them."""
     values = [value for run in runs if (value := evidence.value(run.run, metric)) is not None]
     if not values:
         return "–"

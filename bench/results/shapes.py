@@ -331,7 +331,7 @@ def as_offered(group: str) -> Shape:
     def examine(evidence: Evidence) -> Finding:
         pairs = []
         for _, runs in evidence.points():
-            offered = runs[0].more["settings"]["clients"][group]["rate"]
+            offered = runs[0].details["settings"]["clients"][group]["rate"]
             answered = evidence.over(runs, "throughput")
             pairs.append((float(offered), answered or 0.0))
         rates = ", ".join(f"{number(answered)} of {number(offered)}/s" for offered, answered in pairs)
@@ -400,7 +400,7 @@ def _at_the_end(group: str, judge: Callable[[float], bool]) -> Shape:
 def _ramp(evidence: Evidence, group: str) -> list[tuple[int, float]]:
     """Throughput at each number of clients; a step is as long as the ramp's, but at least five windows."""
     run = evidence.runs[0]
-    settings = run.more["settings"]["clients"][group]
+    settings = run.details["settings"]["clients"][group]
     ramp, most = settings["ramp"], int(settings["count"])
     steps: dict[int, list[float]] = {}
     for row in evidence.windows(run, measured=False):

@@ -15,7 +15,7 @@ from bench.results.page import judge
 from bench.results.reports import REPORTS
 from stafette.lab.experiment import experiment_file
 from stafette.report import result_tables
-from stafette.report.figures.table_rows import RunFacts
+from stafette.report.figures.table_rows import RunMetadata
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
@@ -39,7 +39,7 @@ def windows(run: str, means: Sequence[float], throughput: Sequence[float]) -> li
     ]
 
 
-def evidence(design: str = "sweep", runs: Sequence[RunFacts] = (), **tables: Sequence[Any]) -> Evidence:
+def evidence(design: str = "sweep", runs: Sequence[RunMetadata] = (), **tables: Sequence[Any]) -> Evidence:
     filled: dict[str, pa.Table] = {name: result_tables.table(name, rows) for name, rows in tables.items()}
     empty = {name: schema.empty_table() for name, schema in result_tables.TABLES.items()}
     return Evidence("made-up", design, runs, empty | filled)
@@ -47,7 +47,9 @@ def evidence(design: str = "sweep", runs: Sequence[RunFacts] = (), **tables: Seq
 
 def against_clients(*points: tuple[int, float, float]) -> Evidence:
     """Throughput and mean response time at numbers of clients."""
-    runs = [RunFacts(str(clients), label=f"clients={clients}", levels={"clients": clients}) for clients, _, _ in points]
+    runs = [
+        RunMetadata(str(clients), label=f"clients={clients}", levels={"clients": clients}) for clients, _, _ in points
+    ]
     return evidence(runs=runs, summary=[summary(str(clients), rate, mean) for clients, rate, mean in points])
 
 
@@ -89,9 +91,9 @@ def test_growth_to_the_last_level_is_not_saturation() -> None:
 @pytest.mark.parametrize(("last", "same"), [(1.1, True), (1.5, False), (0.5, False)])
 def test_a_run_is_steady_or_not(last: float, same: bool) -> None:
     means = [1.0] * 10 + [last] * 5
-    run = RunFacts("one", label="single")
-    measured = evidence("single", [run], windows=windows("one", means, [100.0] * 15))
-    assert shapes.steady()(measured).same is same
+    run = RunMetadata("one", label="single")
+    looked_at = evidence("single", [run], windows=windows("one", means, [100.0] * 15))
+    assert shapes.steady()(looked_at).same is same
 
 
 @pytest.mark.parametrize(("metric", "effect", "same"), [("throughput", "A", True), ("throughput", "B", False)])
@@ -131,7 +133,7 @@ def test_an_experiment_without_a_run_says_so() -> None:
 
 SENDS_AND_READS = evidence(
     "single",
-    [RunFacts("one", label="single")],
+    [RunMetadata("one", label="single")],
     summary=[summary("one", 100, 2, "send", "ok"), summary("one", 110, 3, "receive", "ok")],
 )
 
@@ -146,7 +148,7 @@ def test_kinds_of_requests_beside_each_other() -> None:
 @pytest.mark.parametrize(("alone", "same"), [(0, True), (1, False)])
 def test_every_request_is_seen_in_both_tiers_or_not(alone: int, same: bool) -> None:
     row = dict.fromkeys(result_tables.TABLES["joins"].names, 0) | {"run": "one", "joined": 5, "broker_only": alone}
-    assert shapes.all_seen()(evidence("single", [RunFacts("one")], joins=[row])).same is same
+    assert shapes.all_seen()(evidence("single", [RunMetadata("one")], joins=[row])).same is same
 
 
 @pytest.mark.parametrize(("database", "same"), [(1.5, True), (3.0, False)])
@@ -157,7 +159,7 @@ def test_a_phase_grows_alone_or_with_another(database: float, same: bool) -> Non
         row | {"run": "few", "queue_ms": 0.0, "database_ms": 1.0},
         row | {"run": "many", "queue_ms": 2.0, "database_ms": database},
     ]
-    runs = [RunFacts(name, levels={"clients": clients}) for name, clients in (("few", 8), ("many", 64))]
+    runs = [RunMetadata(name, levels={"clients": clients}) for name, clients in (("few", 8), ("many", 64))]
     assert shapes.grows_alone("queue_ms", "clients")(evidence(runs=runs, breakdown=rows)).same is same
 
 
@@ -165,8 +167,8 @@ def test_a_phase_grows_alone_or_with_another(database: float, same: bool) -> Non
 def test_more_and_more_clients_break_it_down_or_not(last: float, down: bool) -> None:
     ramp = {"clients": {"crowd": {"count": 40, "ramp": {"clients": 10, "every": 5.0}}}}
     rates = [50.0] * 5 + [100.0] * 5 + [last] * 5 + [0.0] * 5  # the last step is not whole, and does not count
-    run = RunFacts("one", label="single", more={"settings": ramp})
-    measured = evidence("single", [run], windows=windows("one", [1.0] * 20, rates))
-    assert shapes.breaks_down("crowd")(measured).same is down
-    assert shapes.holds_up("crowd")(measured).same is not down
-    assert shapes.ramp_saturates("crowd", (20, 20))(measured).same is True
+    run = RunMetadata("one", label="single", details={"settings": ramp})
+    looked_at = evidence("single", [run], windows=windows("one", [1.0] * 20, rates))
+    assert shapes.breaks_down("crowd")(looked_at).same is down
+    assert shapes.holds_up("crowd")(looked_at).same is not down
+    assert shapes.ramp_saturates("crowd", (20, 20))(looked_at).same is True

@@ -1,4 +1,4 @@
-"""From result tables to a page: what they are, how they lie on disk, figures of them, and the report.
+"""From result tables to a page: the tables' schemas, their files, figures of them, and the report.
 
-Nothing here knows Spark, so pages are shown and reports written wherever there are results.
+Nothing here needs Spark, so results can be shown on any machine that has them.
 """

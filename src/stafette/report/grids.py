@@ -1,4 +1,4 @@
-"""The numbers behind the figures, as tables of text: right digits, units in the heads, numbers to the right."""
+"""The numbers of the figures as tables of text: rounded, with units in the heads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stafette.report.figures.style import number
 from stafette.report.figures.table_rows import Row
 
 MAX_ROWS = 120
-"""A page is for reading; all rows are in the CSV beside it."""
+"""More rows are not readable on a page; the CSV has all."""
 
 HEADS = {
     "throughput_per_s": "answers/s", "second": "from s", "seconds": "length s", "cpu_share": "cores",
@@ -27,7 +27,7 @@ HIDDEN = frozenset({"run", "experiment"})
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, and whether it is a number."""
+    """A text; numbers are right-aligned."""
 
     text: str
     number: bool = False
@@ -49,17 +49,17 @@ def grid(rows: Sequence[Row], csv: str, columns: Sequence[str] | None = None, mo
     """Rows of a result table; columns without any value are left out."""
     names = [n for n in (columns or (rows[0] if rows else ())) if n not in HIDDEN or columns]
     names = [name for name in names if any(row.get(name) is not None for row in rows)]
-    shown = rows[:most]
-    body = [[cell(row.get(name)) for name in names] for row in shown]
+    visible = rows[:most]
+    body = [[cell(row.get(name)) for name in names] for row in visible]
     numeric = [all(cells[i].number or cells[i].text == "–" for cells in body) for i in range(len(names))]
     note = f"The same, unrounded: csv/{csv}.csv"
-    if len(rows) > len(shown):
-        note = f"The first {len(shown)} of {len(rows):,} rows. All, unrounded: csv/{csv}.csv"
+    if len(rows) > len(visible):
+        note = f"The first {len(visible)} of {len(rows):,} rows. All, unrounded: csv/{csv}.csv"
     return Grid([head(name) for name in names], body, numeric, note)
 
 
-def made(heads: Sequence[str], body: Sequence[Sequence[Cell]], note: str = "") -> Grid:
-    """A table that is put together for the page."""
+def build_grid(heads: Sequence[str], body: Sequence[Sequence[Cell]], note: str = "") -> Grid:
+    """A table from cells; columns of numbers are found."""
     numeric = [bool(body) and all(row[i].number or row[i].text == "–" for row in body) for i in range(len(heads))]
     return Grid(heads, body, numeric, note)
 
@@ -75,7 +75,7 @@ def head(name: str) -> str:
 
 
 def cell(value: Any) -> Cell:
-    """A value as it is shown."""
+    """A value as text."""
     if value is None:
         return Cell("–")
     if isinstance(value, bool):
@@ -94,18 +94,18 @@ def with_interval(value: float | None, low: float | None, high: float | None) ->
     return Cell(number(value), True, f"{number(low)} to {number(high)}")
 
 
-def pairs(things: Mapping[str, Any], heads: tuple[str, str] = ("", "")) -> Grid:
-    """Names with values, nested ones with dotted names."""
-    flat = list(flattened(things))
+def pairs(values: Mapping[str, Any], heads: tuple[str, str] = ("", "")) -> Grid:
+    """Names and values in two columns; nested names are dotted."""
+    flat = list(flatten(values))
     return Grid(heads, [[Cell(name), cell(value)] for name, value in flat], [False, False])
 
 
-def flattened(things: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    """A nest of settings as a list."""
+def flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Nested settings as a list of dotted names and values."""
     flat: list[tuple[str, Any]] = []
-    for name, value in things.items():
+    for name, value in values.items():
         if isinstance(value, Mapping) and value:
-            flat += flattened(value, f"{before}{name}.")
+            flat += flatten(value, f"{prefix}{name}.")
         else:
-            flat.append((f"{before}{name}", value))
+            flat.append((f"{prefix}{name}", value))
     return flat

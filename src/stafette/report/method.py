@@ -1,4 +1,4 @@
-"""How the figures came about: what a reader needs to judge them, and to make them again."""
+"""How the report was made: what a reader needs to judge it and to repeat it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stafette.report.figures.style import number
-from stafette.report.figures.table_rows import RunFacts, Tables, distinct, select
-from stafette.report.grids import Cell, Grid, grid, made, pairs
+from stafette.report.figures.table_rows import RunMetadata, Tables, distinct, select
+from stafette.report.grids import Cell, Grid, build_grid, grid, pairs
 
 ABOUT_RUNS = frozenset({"runs", "rejected"})
-"""Facts that have a place of their own."""
+"""Metadata that the report shows in sections of their own."""
 
 
-def sentences(tables: Tables, runs: Sequence[RunFacts], facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The method, point by point."""
-    level = (facts.get("options") or {}).get("level")
+def describe_method(tables: Tables, runs: Sequence[RunMetadata], metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The method, as terms with their descriptions."""
+    level = (metadata.get("options") or {}).get("level")
     percent = f"{number(100 * level)} %" if isinstance(level, float) else "95 %"
     return [
         (
             "Response time",
-            "In the client: from the moment a request was meant to be sent until its answer was there, so that a "
-            "stalled system cannot hide by holding up its clients. In the broker: from its arrival to the answer.",
+            "In the client: from the intended start of a request until its answer arrived, so a stalled system cannot "
+            "hide its delay by holding up its clients. In the broker: from the arrival of the request to its answer.",
         ),
         ("Window", _window(tables, runs)),
         (
             "Percentiles",
-            "Nearest rank over all requests in the window, counted per microsecond: values that occurred, never "
-            "interpolated and never averaged. p99 is the least value that at least 99 % of the requests do not "
+            "Nearest rank over all requests in the window, counted per microsecond: measured values, never "
+            "interpolated and never averaged. p99 is the smallest value that at least 99 % of the requests do not "
             "exceed.",
         ),
         (
@@ -36,86 +36,90 @@ def sentences(tables: Tables, runs: Sequence[RunFacts], facts: Mapping[str, Any]
         ),
         (
             "Intervals",
-            f"At the level {percent}. “Over repetitions”: Student t over the values of independent runs. “Batch "
-            "means”: Student t over means of successive stretches of one run. “t, iid” and “χ², iid”: as if "
-            "requests were independent of each other, given for comparison with reports that do so.",
+            f"Confidence level {percent}. “Over repetitions”: Student t over the values of independent runs. “Batch "
+            "means”: Student t over the means of successive batches of one run. “t, iid” and “χ², iid”: assume "
+            "independent requests; shown for comparison with reports that assume so.",
         ),
         (
             "Warm-up",
-            "MSER-5: the point after which the mean of the rest has the least standard error, over batches of "
-            "five windows. It is shown beside the warm-up that was given, which is the one that counts unless "
-            "`--warm-up auto` asked for the one found.",
+            "MSER-5: the point after which the mean of the rest has the smallest standard error, over batches of "
+            "five windows. It is shown beside the configured warm-up. The configured one is used, unless "
+            "`--warm-up auto` was given.",
         ),
         (
             "Breakdown",
-            "Rows of client and broker are joined by client and request. What the phases of neither explain is "
-            "called network and rest: sockets, kernels, event loops, and the clocks' error between machines.",
+            "Rows of client and broker are joined by client and request. Time that no phase of either explains is "
+            "“network and rest”: sockets, kernels, event loops, and the clock error between machines.",
         ),
         (
             "Effects",
             "From the sign table: the sum of sign × response, divided by the number of points. Share of "
-            "variation: the effect's part of the total sum of squares; with repetitions the rest is left to "
-            "chance.",
+            "variation: the effect's part of the total sum of squares; with repetitions the rest is error.",
         ),
     ]
 
 
-def _window(tables: Tables, runs: Sequence[RunFacts]) -> str:
+def _window(tables: Tables, runs: Sequence[RunMetadata]) -> str:
     spans = dict.fromkeys(
         (number(stages.window_from_s), number(stages.window_to_s - stages.window_from_s))
         for stages in (run.stages(tables) for run in runs)
         if stages.window_from_s is not None and stages.window_to_s is not None
     )
     if not spans:
-        return "The whole load counts; the source gives no warm-up."
+        return "The whole load is measured; the source gives no warm-up."
     if len(spans) == 1:
         before, length = next(iter(spans))
-        return f"{length} s count, after {before} s of warm-up; what came before and after is shaded and left out."
-    return "Warm-up and cool-down are left out; their lengths differ from run to run and are shaded in the figures."
+        return f"{length} s are measured, after {before} s of warm-up; warm-up and cool-down are shaded and excluded."
+    return "Warm-up and cool-down are excluded and shaded in the figures; their lengths differ from run to run."
 
 
-def grids(runs: Sequence[RunFacts], facts: Mapping[str, Any]) -> list[tuple[str, Grid]]:
+def grids(runs: Sequence[RunMetadata], metadata: Mapping[str, Any]) -> list[tuple[str, Grid]]:
     """Runs, machines, versions and settings."""
-    made_up = [("Runs", _runs(runs)), ("Machines and clocks", _machines(runs)), ("Versions", _versions(runs, facts))]
-    rest = {key: value for key, value in facts.items() if key not in ABOUT_RUNS | {"versions"}}
-    found = [(title, content) for title, content in made_up if content is not None]
-    if rest:
-        found.append(("The analysis", pairs(rest)))
-    found.extend(_settings(runs))
-    return found
+    candidates = [
+        ("Runs", _runs(runs)),
+        ("Machines and clocks", _machines(runs)),
+        ("Versions", _versions(runs, metadata)),
+    ]
+    analysis_metadata = {key: value for key, value in metadata.items() if key not in ABOUT_RUNS | {"versions"}}
+    tables = [(title, content) for title, content in candidates if content is not None]
+    if analysis_metadata:
+        tables.append(("The analysis", pairs(analysis_metadata)))
+    tables.extend(_settings(runs))
+    return tables
 
 
-def _runs(runs: Sequence[RunFacts]) -> Grid | None:
+def _runs(runs: Sequence[RunMetadata]) -> Grid | None:
     rows = []
     for run in runs:
-        more = run.more
-        clients = more.get("clients")
+        details = run.details
+        clients = details.get("clients")
         total = sum(clients.values()) if isinstance(clients, Mapping) and clients else clients or None
         rows.append(
-            {"run": run.run, "seed": str(more["seed"]) if "seed" in more else None, "clients": total,
-             "think_time_s": more.get("think_time_s"), "brokers": more.get("brokers"), "began": more.get("started_at")}
+            {"run": run.run, "seed": str(details["seed"]) if "seed" in details else None, "clients": total,
+             "think_time_s": details.get("think_time_s"), "brokers": details.get("brokers"),
+             "started": details.get("started_at")}
         )  # fmt: skip
     return grid(rows, "summary", list(rows[0]), most=len(rows)) if rows else None
 
 
-def _machines(runs: Sequence[RunFacts]) -> Grid | None:
-    """Each machine once, with the largest clock offset that was seen."""
-    found: dict[str, tuple[Mapping[str, Any], int, int]] = {}
+def _machines(runs: Sequence[RunMetadata]) -> Grid | None:
+    """Each machine once, with its largest clock offset."""
+    machines: dict[str, tuple[Mapping[str, Any], int, int]] = {}
     for run in runs:
-        for machine in run.more.get("machines") or []:
+        for machine in run.details.get("machines") or []:
             name = str(machine.get("name"))
             for clock in (machine.get("clock_before"), machine.get("clock_after")):
                 offset, error = (int(clock["offset_ns"]), int(clock["error_ns"])) if clock else (0, 0)
-                _, before, error_before = found.get(name, (machine, 0, 0))
-                found[name] = machine, max(before, offset, key=abs), max(error_before, error)
+                _, largest_offset, largest_error = machines.get(name, (machine, 0, 0))
+                machines[name] = machine, max(largest_offset, offset, key=abs), max(largest_error, error)
     body = []
-    for name, (machine, offset, error) in found.items():
-        facts = machine.get("facts") or {}
-        memory = facts.get("memory_bytes")
+    for name, (machine, offset, error) in machines.items():
+        hardware = machine.get("facts") or {}
+        memory = hardware.get("memory_bytes")
         body.append(
-            [Cell(name), Cell(str(machine.get("address", "–"))), Cell(str(facts.get("system", "–"))),
-             Cell(str(facts.get("machine", "–"))), Cell(number(facts.get("cores")), True),
-             Cell(number(memory / 2**30) if memory else "–", True), Cell(str(facts.get("python", "–"))),
+            [Cell(name), Cell(str(machine.get("address", "–"))), Cell(str(hardware.get("system", "–"))),
+             Cell(str(hardware.get("machine", "–"))), Cell(number(hardware.get("cores")), True),
+             Cell(number(memory / 2**30) if memory else "–", True), Cell(str(hardware.get("python", "–"))),
              Cell(number(offset / 1e3), True), Cell(number(error / 1e3), True)]
         )  # fmt: skip
     heads = [
@@ -126,33 +130,33 @@ def _machines(runs: Sequence[RunFacts]) -> Grid | None:
         "cores",
         "memory GiB",
         "Python",
-        "clock ahead µs",
-        "give or take µs",
+        "clock offset µs",
+        "± µs",
     ]
-    note = "The largest offset from the runner's clock, before or after a run; times were put right by the first."
-    return made(heads, body, note) if body else None
+    note = "The largest offset from the runner's clock, before or after a run; times are corrected by the first."
+    return build_grid(heads, body, note) if body else None
 
 
-def _versions(runs: Sequence[RunFacts], facts: Mapping[str, Any]) -> Grid | None:
-    versions: dict[str, Any] = dict(facts.get("versions") or {})
+def _versions(runs: Sequence[RunMetadata], metadata: Mapping[str, Any]) -> Grid | None:
+    versions: dict[str, Any] = dict(metadata.get("versions") or {})
     for key in ("stafette", "revision", "python"):
-        told = list(dict.fromkeys(str(run.more[key]) for run in runs if run.more.get(key)))
-        if told:
-            versions[f"runs: {key}"] = ", ".join(told)
-    databases = [run.more["database"] for run in runs if run.more.get("database")]
+        values = list(dict.fromkeys(str(run.details[key]) for run in runs if run.details.get(key)))
+        if values:
+            versions[f"runs: {key}"] = ", ".join(values)
+    databases = [run.details["database"] for run in runs if run.details.get("database")]
     for name in dict.fromkeys(key for database in databases for key in database):
         versions[f"PostgreSQL: {name}"] = ", ".join(dict.fromkeys(str(d.get(name)) for d in databases))
     return pairs(versions) if versions else None
 
 
-def _settings(runs: Sequence[RunFacts]) -> list[tuple[str, Grid]]:
+def _settings(runs: Sequence[RunMetadata]) -> list[tuple[str, Grid]]:
     """The settings of each experiment once; what differs between its runs is in their labels."""
-    found = []
+    tables = []
     for experiment in distinct([{"experiment": run.experiment} for run in runs], "experiment"):
         run = next(run for run in runs if run.experiment == experiment)
-        if run.more.get("settings"):
-            found.append((f"Settings of {experiment or run.run} (as in {run.title})", pairs(run.more["settings"])))
-    return found
+        if run.details.get("settings"):
+            tables.append((f"Settings of {experiment or run.run} (as in {run.title})", pairs(run.details["settings"])))
+    return tables
 
 
 def rejects(tables: Tables) -> Grid | None:

@@ -1,7 +1,7 @@
 """``report.html``: one file that needs no network, with the verdict first.
 
-Tables and facts go in, a page comes out; everything from the data is escaped on its way. Plotly's script is part of the
-file, once, and a policy in its head forbids the page to ask anyone for anything.
+Everything from the data is escaped. Plotly's script is part of the file, once, and a content security policy forbids
+the page to load anything.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from plotly.offline import get_plotlyjs
 
 from stafette.report import figures, method, result_files
 from stafette.report.figures.table_rows import Tables
-from stafette.report.headline import headline, key_figures, rejected
+from stafette.report.headline import count_rejects, headline, key_metrics
 from stafette.report.sections import Drawing, drawn_runs, sections
 from stafette.runs.layout import REPORT_FILE, RUN_FILE
 
 FROM_RUN = (
     "seed", "machines", "thresholds", "checks", "database", "stafette", "revision", "python", "settings", "started_at",
 )  # fmt: skip
-"""What ``run.json`` tells and the facts may not."""
+"""Keys of ``run.json`` that ``facts.json`` may lack."""
 
 
 def write(out: Path) -> Path:
@@ -39,32 +39,35 @@ def write(out: Path) -> Path:
 
 
 def load(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All that a report is made from: the result tables, and the facts with what the runs' own records say besides."""
-    facts = result_files.load_facts(out)
-    facts["runs"] = [_filled_in(entry) for entry in facts.get("runs") or []]
-    return result_files.load(out), facts
+    """What a report is made from: the result tables, and the metadata completed from the runs' own records."""
+    metadata = result_files.load_metadata(out)
+    metadata["runs"] = [_with_run_record(entry) for entry in metadata.get("runs") or []]
+    return result_files.load(out), metadata
 
 
-def render(result: Tables, facts: Mapping[str, Any]) -> str:
+def render(tables: Tables, metadata: Mapping[str, Any]) -> str:
     """The page."""
-    runs = figures.run_facts(result, facts)
-    parts = sections(result, runs, facts.get("notes") or ())
-    numbers = iter(range(1, 1_000_000))
-    bodies = [(part, [_Placed(f"figure-{next(numbers)}", drawing) for drawing in part.drawings]) for part in parts]
-    key, intervals = key_figures(runs, result)
+    runs = figures.run_metadata(tables, metadata)
+    parts = sections(tables, runs, metadata.get("notes") or ())
+    figure_numbers = iter(range(1, 1_000_000))
+    bodies = [
+        (part, [_NumberedFigure(f"figure-{next(figure_numbers)}", drawing) for drawing in part.drawings])
+        for part in parts
+    ]
+    key_table, intervals = key_metrics(runs, tables)
     experiments = list(dict.fromkeys(run.experiment for run in runs if run.experiment))
     page = _environment().get_template("report.html.jinja")
     return page.render(
         title=", ".join(experiments) or "Analysis",
-        verdict=headline(runs, result, facts),
-        key=key,
+        verdict=headline(runs, tables, metadata),
+        key_table=key_table,
         intervals=intervals,
         sections=bodies,
         runs=[f"{run.experiment}: {run.title}" if len(experiments) > 1 else run.title for run in drawn_runs(runs)],
-        method=method.sentences(result, runs, facts),
-        method_grids=method.grids(runs, facts),
-        rejected=rejected(result, facts),
-        rejects=method.rejects(result),
+        method=method.describe_method(tables, runs, metadata),
+        method_grids=method.grids(runs, metadata),
+        reject_count=count_rejects(tables, metadata),
+        rejects=method.rejects(tables),
         style=_asset("report.css"),
         script=_asset("report.js"),
         plotly=Markup(get_plotlyjs()),  # noqa: S704 - the package's own script
@@ -73,8 +76,8 @@ def render(result: Tables, facts: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class _Placed:
-    """A figure with its place on the page."""
+class _NumberedFigure:
+    """A figure with its id on the page."""
 
     id: str
     drawing: Drawing
@@ -88,18 +91,18 @@ class _Placed:
         return int(self.drawing.figure.layout.height)
 
 
-def _filled_in(entry: dict[str, Any]) -> dict[str, Any]:
-    """A run's facts, with what its own record says besides."""
+def _with_run_record(entry: dict[str, Any]) -> dict[str, Any]:
+    """A run's metadata, completed from its own record."""
     folder = entry.get("folder")
-    record = Path(folder) / RUN_FILE if folder else None
-    if record is None or not record.is_file():
+    record_file = Path(folder) / RUN_FILE if folder else None
+    if record_file is None or not record_file.is_file():
         return entry
     try:
-        told = json.loads(record.read_bytes())
+        run_record = json.loads(record_file.read_bytes())
     except (OSError, ValueError):
         return entry  # the figures do not depend on it
     return {
-        **{key: told[key] for key in FROM_RUN if told.get(key)},
+        **{key: run_record[key] for key in FROM_RUN if run_record.get(key)},
         **{k: v for k, v in entry.items() if v not in (None, {}, [])},
     }
 
@@ -115,7 +118,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _asset(name: str) -> Markup:
-    """A file of ours that goes into the page as it is."""
+    """A file from templates/ that goes into the page unchanged."""
     return Markup((resources.files("stafette.report") / "templates" / name).read_text("utf-8"))  # noqa: S704
 
 

@@ -1,10 +1,10 @@
-"""Results on disk: every table as Parquet and as CSV, the summary as JSON, and what else is known in facts.json.
+"""Results on disk: every table as Parquet and as CSV, the summary as JSON, and metadata in facts.json.
 
 ::
 
     OUT/tables/NAME/part-0.parquet    OUT/csv/NAME.csv    OUT/summary.json    OUT/facts.json
 
-All of it is written beside its place and then moved there: a reader finds whole results, of this analysis or the last.
+Results are written to a temporary folder and then renamed, so a reader never sees half an analysis.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from stafette.errors import InvalidRequest
 from stafette.report.result_tables import SUMMARY_KEYS, TABLES
 
 FOLDERS = ("tables", "csv")
-SUMMARY, FACTS = "summary.json", "facts.json"
+SUMMARY_FILE, METADATA_FILE = "summary.json", "facts.json"
 
 
-def write(out: Path, tables: Mapping[str, pa.Table], facts: Mapping[str, Any]) -> None:
-    """Write all results; those of an earlier analysis are replaced."""
+def write(out: Path, tables: Mapping[str, pa.Table], metadata: Mapping[str, Any]) -> None:
+    """Write all results, and replace those of an earlier analysis."""
     unfinished = out / f".unfinished-{os.getpid()}"
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -39,9 +39,9 @@ def write(out: Path, tables: Mapping[str, pa.Table], facts: Mapping[str, Any]) -
             (unfinished / "csv").mkdir(exist_ok=True)
             pq.write_table(table, unfinished / "tables" / name / "part-0.parquet")
             pyarrow.csv.write_csv(table, unfinished / "csv" / f"{name}.csv")
-        (unfinished / SUMMARY).write_text(_json(summary_objects(tables["summary"])), "utf-8")
-        (unfinished / FACTS).write_text(_json(facts), "utf-8")
-        for name in (*FOLDERS, SUMMARY, FACTS):
+        (unfinished / SUMMARY_FILE).write_text(_json(summary_objects(tables["summary"])), "utf-8")
+        (unfinished / METADATA_FILE).write_text(_json(metadata), "utf-8")
+        for name in (*FOLDERS, SUMMARY_FILE, METADATA_FILE):
             _replace(unfinished / name, out / name)
     except OSError as error:
         raise InvalidRequest(
@@ -63,17 +63,17 @@ def load(out: Path) -> dict[str, pa.Table]:
     }
 
 
-def load_facts(out: Path) -> dict[str, Any]:
-    """The facts of an analysis."""
+def load_metadata(out: Path) -> dict[str, Any]:
+    """The metadata of an analysis: facts.json."""
     try:
-        facts: dict[str, Any] = json.loads((out / FACTS).read_text("utf-8"))
+        metadata: dict[str, Any] = json.loads((out / METADATA_FILE).read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidRequest(f"there are no results in {out}; make them with `stafette analyze`") from error
-    return facts
+    return metadata
 
 
 def summary_objects(summary: pa.Table) -> list[dict[str, Any]]:
-    """The summary as its documented JSON: the interval is that of batch means where there is one, else Student's."""
+    """The summary as its documented JSON; the interval is from batch means if there is one, else Student's."""
     return [
         {name: _interval(row) if name == "ci95_ms" else row[name] for name in SUMMARY_KEYS}
         for row in summary.to_pylist()
@@ -89,10 +89,10 @@ def _interval(row: Mapping[str, Any]) -> list[float] | None:
 
 
 def _replace(new: Path, old: Path) -> None:
-    """Put a file or folder in the place of another."""
+    """Replace a file or folder by another."""
     if old.is_dir():
-        gone = new.with_name(f"{new.name}-before")
-        old.rename(gone)
+        previous = new.with_name(f"{new.name}-before")
+        old.rename(previous)
     new.rename(old)
 
 
@@ -101,7 +101,7 @@ def _json(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """The same, with null for what JSON has no number for."""
+    """The same value, with null for NaN and infinity, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

@@ -1,5 +1,4 @@
-"""The result tables: what each is called, and its columns. Whoever shows results relies on them, whoever makes them
-closes with them."""
+"""The result tables: the name and columns of each. The analysis writes them; the report and pages read them."""
 
 from __future__ import annotations
 
@@ -13,11 +12,11 @@ from stafette.errors import InternalError
 _TEXT, _WHOLE, _NUMBER, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 
 
-def _schema(texts: str = "", **others: str) -> pa.Schema:
-    """Columns that are texts, then the others: `whole`, `number` or `flag`, in the order given."""
+def _schema(texts: str = "", **columns: str) -> pa.Schema:
+    """A schema: text columns first, then `columns` by type (`whole`, `number`, `flag` or `text`), in order."""
     fields = [(name, _TEXT) for name in texts.split()]
     types = {"whole": _WHOLE, "number": _NUMBER, "flag": _FLAG, "text": _TEXT}
-    return pa.schema(fields + [(name, types[kind]) for name, kind in others.items()])
+    return pa.schema(fields + [(name, types[kind]) for name, kind in columns.items()])
 
 
 PERCENTILES = {
@@ -29,7 +28,7 @@ PERCENTILES = {
     "p99_ms": 990,
     "p99_9_ms": 999,
 }
-"""Of the summary, in thousandths: so that ranks are whole numbers."""
+"""Of the summary, in thousandths, so that ranks are whole numbers."""
 WINDOW_PERCENTILES = {"p50_ms": 500, "p95_ms": 950, "p99_ms": 990}
 PHASES = ("read_ms", "decode_ms", "queue_ms", "database_ms", "parked_ms", "encode_ms", "write_ms")
 """Of the broker, as means."""
@@ -87,21 +86,17 @@ SUMMARY_KEYS = (
 
 
 def table(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """A result table out of its rows, which must have exactly its columns."""
-    schema, listed = TABLES[name], list(rows)
-    for row in listed:
+    """A result table from rows, which must have exactly its columns."""
+    schema, row_list = TABLES[name], list(rows)
+    for row in row_list:
         if row.keys() != set(schema.names):
-            raise InternalError(
-                f"a row of {name} has other columns than agreed: {sorted(row.keys() ^ set(schema.names))}"
-            )
-    return pa.Table.from_pylist(listed, schema=schema)
+            raise InternalError(f"a row of {name} does not match its schema: {sorted(row.keys() ^ set(schema.names))}")
+    return pa.Table.from_pylist(row_list, schema=schema)
 
 
-def columns(name: str, given: Mapping[str, Any]) -> pa.Table:
-    """A result table out of its columns."""
+def columns(name: str, values: Mapping[str, Any]) -> pa.Table:
+    """A result table from columns."""
     schema = TABLES[name]
-    if given.keys() != set(schema.names):
-        raise InternalError(
-            f"the table {name} has other columns than agreed: {sorted(given.keys() ^ set(schema.names))}"
-        )
-    return pa.Table.from_arrays([pa.array(given[field.name], type=field.type) for field in schema], schema=schema)
+    if values.keys() != set(schema.names):
+        raise InternalError(f"the table {name} does not match its schema: {sorted(values.keys() ^ set(schema.names))}")
+    return pa.Table.from_arrays([pa.array(values[field.name], type=field.type) for field in schema], schema=schema)

@@ -1,6 +1,6 @@
-"""The body of the report: sections in the order in which a reader asks, each a few figures with the tables behind them.
+"""The body of the report: sections in the order in which readers ask, each a few figures with their tables.
 
-What cannot be shown is left out, with one sentence that says why.
+Sections without data are left out; a note says why.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stafette.report.figures.over_time import MAX_POINTS
 from stafette.report.figures.style import number
 from stafette.report.figures.table_rows import (
     Row,
-    RunFacts,
+    RunMetadata,
     Tables,
     by_series,
     distinct,
@@ -30,15 +30,15 @@ from stafette.report.figures.table_rows import (
     series_name,
     tier_of,
 )
-from stafette.report.grids import MAX_ROWS, Cell, Grid, grid, made
+from stafette.report.grids import MAX_ROWS, Cell, Grid, build_grid, grid
 
 MAX_RUNS = 30
-"""So many runs are drawn one by one, which keeps the file below 8 MB."""
+"""Runs that are drawn one by one; keeps the file below 8 MB."""
 POINTS_IN_ALL, ROWS_IN_ALL = 12_000, 1_800
-"""Of all runs together, on one line and in one table: what keeps the file small."""
+"""Limits over all runs, per line and per table; they keep the file small."""
 EFFECT_METRICS = ("throughput", "mean_ms", "p99_ms")
 MAX_SIGN_FACTORS = 4
-"""Sixteen columns are what fits on a page."""
+"""Sixteen columns fit on a page."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Drawing:
     figure: go.Figure
     grid: Grid
     run: int | None = None
-    """The run's place, when there is one such figure per run."""
+    """Index of the run, if there is one such figure per run."""
     half: bool = False
-    """Whether it stands beside another one where there is room."""
+    """Whether it takes half the width, beside another one."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Section:
 
     @property
     def empty(self) -> bool:
-        """Whether it has only a reason to give."""
+        """Whether it has nothing but notes."""
         return not self.drawings and not self.grids
 
     @property
@@ -76,8 +76,8 @@ class Section:
         return len({drawing.run for drawing in self.drawings if drawing.run is not None}) > 1
 
 
-def sections(tables: Tables, runs: Sequence[RunFacts], notes: Sequence[str] = ()) -> list[Section]:
-    """All that can be shown, in order; at the end, why other things are not there."""
+def sections(tables: Tables, runs: Sequence[RunMetadata], notes: Sequence[str] = ()) -> list[Section]:
+    """All sections with data, in order; the last one says why others are missing."""
     drawn = drawn_runs(runs)
     most = max(20, min(MAX_ROWS, ROWS_IN_ALL // max(1, len(drawn))))
     parts = [
@@ -91,74 +91,77 @@ def sections(tables: Tables, runs: Sequence[RunFacts], notes: Sequence[str] = ()
         _checks(tables, runs),
     ]
     if len(runs) > MAX_RUNS:
-        how = "those that are not valid and first repetitions before others; the tables have all"
-        parts[0].notes.append(f"Of {len(runs):,} runs {MAX_RUNS} are drawn, {how}.")
+        order = "invalid ones and first repetitions first; the tables have all"
+        parts[0].notes.append(f"{MAX_RUNS} of {len(runs):,} runs are drawn, {order}.")
     left_out = Section("left-out", "Not in this report", notes=[n for part in parts if part.empty for n in part.notes])
     left_out.notes.extend(f"{note[:1].upper()}{note[1:]}." for note in notes)
     return [part for part in parts if not part.empty] + ([left_out] if left_out.notes else [])
 
 
-def drawn_runs(runs: Sequence[RunFacts]) -> list[RunFacts]:
-    """The runs that are drawn one by one, in their order."""
-    places = sorted(range(len(runs)), key=lambda place: (runs[place].valid is not False, runs[place].repetition))
-    return [runs[place] for place in sorted(places[:MAX_RUNS])]
+def drawn_runs(runs: Sequence[RunMetadata]) -> list[RunMetadata]:
+    """The runs that are drawn one by one, in the order of `runs`; invalid ones and first repetitions are preferred."""
+    by_interest = sorted(range(len(runs)), key=lambda index: (runs[index].valid is not False, runs[index].repetition))
+    return [runs[index] for index in sorted(by_interest[:MAX_RUNS])]
 
 
-def _over_time(tables: Tables, runs: Sequence[RunFacts], most: int) -> Section:
+def _over_time(tables: Tables, runs: Sequence[RunMetadata], most: int) -> Section:
     section = Section("over-time", "Over time")
     points = max(60, min(MAX_POINTS, POINTS_IN_ALL // max(1, len(runs))))
     columns = ["second", "operation", "outcome", "throughput_per_s", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms"]
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         stages = run.stages(tables)
         tier = tier_of(tables, "windows", run.run)
         rows = select(tables, "windows", run=run.run, tier=tier) if tier else []
         rows.sort(key=lambda row: (row["second"], row["operation"], row["outcome"]))
         _add(section, "Throughput over time", figures.throughput_over_time(tables, run.run, stages, points),
              partial(captions.throughput, tables, run.run, stages),
-             partial(grid, rows, "windows", columns[:4], most), place)  # fmt: skip
+             partial(grid, rows, "windows", columns[:4], most), index)  # fmt: skip
         _add(section, "Response time over time", figures.response_time_over_time(tables, run.run, stages, points),
-             partial(captions.response_time, tables, run.run, _merged(rows, points)),
-             partial(grid, rows, "windows", [c for c in columns if c != "throughput_per_s"], most), place)  # fmt: skip
-    return _or_why(section, "There are no windows of time: no request ended while the load ran.")
+             partial(captions.response_time, tables, run.run, _merging_note(rows, points)),
+             partial(grid, rows, "windows", [c for c in columns if c != "throughput_per_s"], most), index)  # fmt: skip
+    return _or_note(section, "There are no windows of time: no request ended while the load ran.")
 
 
-def _merged(rows: Sequence[Row], points: int) -> str:
+def _merging_note(rows: Sequence[Row], points: int) -> str:
     windows = len(distinct(rows, "second"))
     if windows <= points:
         return ""
-    return f"Of each {-(-windows // points)} neighbouring windows the one with the highest p99 is drawn."
+    return f"Of every {-(-windows // points)} neighbouring windows, the one with the highest p99 is drawn."
 
 
-def _breakdown(tables: Tables, drawn: Sequence[RunFacts], runs: Sequence[RunFacts]) -> Section:
+def _breakdown(tables: Tables, drawn: Sequence[RunMetadata], runs: Sequence[RunMetadata]) -> Section:
     section = Section("breakdown", "Where the time goes")
-    for place, run in enumerate(drawn):
+    for index, run in enumerate(drawn):
         _add(section, "Response time along the request's way", figures.breakdown(tables, run.run),
              partial(captions.breakdown, tables, run.run),
-             partial(grid, select(tables, "breakdown", run=run.run), "breakdown"), place)  # fmt: skip
+             partial(grid, select(tables, "breakdown", run=run.run), "breakdown"), index)  # fmt: skip
     for experiment in dict.fromkeys(run.experiment for run in runs):
-        mine = [run for run in runs if run.experiment == experiment]
-        labels, titles = {run.run: run.label or run.run for run in mine}, {run.run: run.title for run in mine}
-        rows = [row for run in mine for row in select(tables, "breakdown", run=run.run)]
+        experiment_runs = [run for run in runs if run.experiment == experiment]
+        labels, titles = (
+            {run.run: run.label or run.run for run in experiment_runs},
+            {run.run: run.title for run in experiment_runs},
+        )
+        rows = [row for run in experiment_runs for row in select(tables, "breakdown", run=run.run)]
         for operation, outcome in list(by_series(rows))[:2]:
-            found = [row for row in rows if (row["operation"], row["outcome"]) == (operation, outcome)]
+            operation_rows = [row for row in rows if (row["operation"], row["outcome"]) == (operation, outcome)]
             _add(section, f"{operation} at every point{_of(experiment, runs)}",
-                 figures.breakdown_by_point(tables, mine, operation, outcome),
-                 partial(captions.breakdown_by_point, found, labels),
-                 partial(grid, [{**row, "run": titles[row["run"]]} for row in found], "breakdown",
-                         [c for c in found[0] if c not in {"operation", "outcome"}]))  # fmt: skip
-    return _or_why(section, "There is no breakdown: it takes the traces of both tiers, with phases.")
+                 figures.breakdown_by_point(tables, experiment_runs, operation, outcome),
+                 partial(captions.breakdown_by_point, operation_rows, labels),
+                 partial(grid, [{**row, "run": titles[row["run"]]} for row in operation_rows], "breakdown",
+                         [c for c in operation_rows[0] if c not in {"operation", "outcome"}]))  # fmt: skip
+    return _or_note(section, "There is no breakdown: it needs traces of both tiers, with phases.")
 
 
-def _distribution(tables: Tables, runs: Sequence[RunFacts], most: int) -> Section:
+def _distribution(tables: Tables, runs: Sequence[RunMetadata], most: int) -> Section:
     section = Section("distribution", "Distribution")
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         _add(section, "Distribution of the response time", figures.distribution(tables, run.run),
              partial(captions.distribution, tables, run.run),
-             partial(grid, select(tables, "distribution", run=run.run), "distribution", most=most), place)  # fmt: skip
+             partial(grid, select(tables, "distribution", run=run.run), "distribution", most=most), index)  # fmt: skip
         _add(section, "Answered within a limit", figures.share_below_limits(tables, run.run),
              partial(captions.share_below_limits, tables, run.run),
-             partial(_limits, tables, run.run), place)  # fmt: skip
-    return _or_why(section, "There is no distribution: no request lies in the measured window.")
+             partial(_limits, tables, run.run), index)  # fmt: skip
+    return _or_note(section, "There is no distribution: no request ended in the measured window.")
 
 
 def _limits(tables: Tables, run: str) -> Grid:
@@ -167,11 +170,11 @@ def _limits(tables: Tables, run: str) -> Grid:
     limits = sorted({row["limit_ms"] for row in rows})
     body = []
     for series, group in by_series(rows).items():
-        found = {row["limit_ms"]: row["share"] for row in group}
-        cells = [Cell(_share(found.get(limit)), True) for limit in limits]
+        share_by_limit = {row["limit_ms"]: row["share"] for row in group}
+        cells = [Cell(_share(share_by_limit.get(limit)), True) for limit in limits]
         body.append([Cell(series_name(*series)), *cells])
     heads = ["% within", *(f"{number(limit)} ms" for limit in limits)]
-    return made(heads, body, "The same, unrounded: csv/shares.csv")
+    return build_grid(heads, body, "The same, unrounded: csv/shares.csv")
 
 
 def _share(share: float | None) -> str:
@@ -185,12 +188,12 @@ def _curves(tables: Tables) -> Section:
     rows = select(tables, "curves")
     several = len(distinct(rows, "experiment")) > 1
     for experiment, factor in dict.fromkeys((row["experiment"], row["factor"]) for row in rows):
-        mine = [row for row in rows if (row["experiment"], row["factor"]) == (experiment, factor)]
+        curve_rows = [row for row in rows if (row["experiment"], row["factor"]) == (experiment, factor)]
         title = f"Throughput and response time against {factor}{f', {experiment}' if several else ''}"
         _add(section, title, figures.scaling_curve(tables, experiment, factor),
              partial(captions.scaling_curve, tables, experiment, factor),
-             partial(grid, mine, "curves"))  # fmt: skip
-    return _or_why(section, "There are no curves: they take runs at two levels of a factor or more.")
+             partial(grid, curve_rows, "curves"))  # fmt: skip
+    return _or_note(section, "There are no curves: they need runs at two or more levels of a factor.")
 
 
 def _effects(tables: Tables) -> Section:
@@ -201,21 +204,21 @@ def _effects(tables: Tables) -> Section:
         of = f", {experiment}" if several else ""
         for metric in (metric for metric in EFFECT_METRICS if any(row["metric"] == metric for row in rows)):
             name = METRICS[metric]
-            mine = select(tables, "effects", experiment=experiment, metric=metric)
+            metric_rows = select(tables, "effects", experiment=experiment, metric=metric)
             _add(section, f"Effects on {name}{of}", figures.effects(tables, experiment, metric),
                  partial(captions.effects, tables, experiment, metric),
-                 partial(grid, mine, "effects", ["effect", "value", "low", "high"]), half=True)  # fmt: skip
+                 partial(grid, metric_rows, "effects", ["effect", "value", "low", "high"]), half=True)  # fmt: skip
             _add(section, f"Share of the variation of {name}{of}", figures.variation(tables, experiment, metric),
                  partial(captions.variation, tables, experiment, metric),
-                 partial(grid, mine, "effects", ["effect", "variation_percent"]), half=True)  # fmt: skip
+                 partial(grid, metric_rows, "effects", ["effect", "variation_percent"]), half=True)  # fmt: skip
             signs = sign_table(tables, experiment, metric)
             if signs is not None:
                 section.grids.append((f"Sign table: {name}{of}", signs))
-    return _or_why(section, "There are no effects: they take a 2k design, every factor at two levels.")
+    return _or_note(section, "There are no effects: they need a 2k design, with every factor at two levels.")
 
 
 def sign_table(tables: Tables, experiment: str, metric: str) -> Grid | None:
-    """Every point as a row of signs with its response; the last line has the effects, a column's sum over 2k."""
+    """Every point as a row of signs with its response; the last row has the effects: column sums divided by 2k."""
     points = select(tables, "points", experiment=experiment, metric=metric)
     levels = [levels_of(row) for row in points]
     factors = [name for name in (levels[0] if levels else {}) if len({str(level.get(name)) for level in levels}) == 2]
@@ -226,18 +229,18 @@ def sign_table(tables: Tables, experiment: str, metric: str) -> Grid | None:
     widest = len(factors) if len(factors) <= MAX_SIGN_FACTORS else 1
     columns = [c for size in range(widest + 1) for c in itertools.combinations(factors, size)]
     signs = [{name: -1 if level[name] == ends[name][0] else 1 for name in factors} for level in levels]
-    order = sorted(range(len(points)), key=lambda place: [signs[place][name] for name in reversed(factors)])
+    order = sorted(range(len(points)), key=lambda index: [signs[index][name] for name in reversed(factors)])
     body, sums = [], dict.fromkeys(columns, 0.0)
-    for count, place in enumerate(order, start=1):
-        products = {column: math.prod(signs[place][name] for name in column) for column in columns}
+    for count, index in enumerate(order, start=1):
+        products = {column: math.prod(signs[index][name] for name in column) for column in columns}
         for column, product in products.items():
-            sums[column] += product * points[place]["mean"]
+            sums[column] += product * points[index]["mean"]
         cells = [Cell("+1" if product > 0 else "−1", True) for product in products.values()]
-        body.append([Cell(str(count)), *cells, Cell(number(points[place]["mean"]), True)])
+        body.append([Cell(str(count)), *cells, Cell(number(points[index]["mean"]), True)])
     body.append([Cell("effect"), *(Cell(number(sums[column] / len(points)), True) for column in columns), Cell("–")])
     heads = ["point", *("".join(letters[name] for name in column) or "I" for column in columns), "response"]
-    told = "; ".join(f"{letters[name]} is {name}: −1 at {ends[name][0]}, +1 at {ends[name][1]}" for name in factors)
-    return made(heads, body, f"{told}. Effect: the sum of sign × response, divided by {len(points)}.")
+    legend = "; ".join(f"{letters[name]} is {name}: −1 at {ends[name][0]}, +1 at {ends[name][1]}" for name in factors)
+    return build_grid(heads, body, f"{legend}. Effect: the sum of sign × response, divided by {len(points)}.")
 
 
 def _order(level: Any) -> tuple[int, float, str]:
@@ -249,65 +252,67 @@ def _models(tables: Tables) -> Section:
     section = Section("models", "Predicted and measured")
     rows = select(tables, "models")
     for experiment in distinct(rows, "experiment"):
-        mine = [row for row in rows if row["experiment"] == experiment]
+        experiment_rows = [row for row in rows if row["experiment"] == experiment]
         several = len(distinct(rows, "experiment")) > 1
         _add(section, f"Models beside measurements{f', {experiment}' if several else ''}",
              figures.predicted_and_measured(tables, experiment),
              partial(captions.predicted_and_measured, tables, experiment),
-             partial(grid, mine, "models"))  # fmt: skip
-    return _or_why(section, "There are no models: they take closed loops at two numbers of clients or more.")
+             partial(grid, experiment_rows, "models"))  # fmt: skip
+    return _or_note(section, "There are no models: they need closed loops with two or more numbers of clients.")
 
 
-def _resources(tables: Tables, runs: Sequence[RunFacts], most: int) -> Section:
+def _resources(tables: Tables, runs: Sequence[RunMetadata], most: int) -> Section:
     section = Section("resources", "Queues and processor time")
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         stages = run.stages(tables)
         _add(section, "Queue lengths", figures.queue_lengths(tables, run.run, stages),
              partial(captions.queue_lengths, tables, run.run),
-             partial(grid, select(tables, "queues", run=run.run), "queues", most=most), place)  # fmt: skip
+             partial(grid, select(tables, "queues", run=run.run), "queues", most=most), index)  # fmt: skip
         _add(section, "Processor time", figures.processor_time(tables, run.run, stages),
              partial(captions.processor_time, tables, run.run),
-             partial(grid, select(tables, "costs", run=run.run), "costs", most=most), place)  # fmt: skip
-    return _or_why(section, "There are no samples of queues and processes: only a run of the laboratory has them.")
+             partial(grid, select(tables, "costs", run=run.run), "costs", most=most), index)  # fmt: skip
+    return _or_note(section, "There are no samples of queues and processes: only runs of the laboratory have them.")
 
 
-def _checks(tables: Tables, runs: Sequence[RunFacts]) -> Section:
+def _checks(tables: Tables, runs: Sequence[RunMetadata]) -> Section:
     section = Section("checks", "Checks and laws")
     titles = {run.run: run.title for run in runs}
-    told = [{"run": run.title, **check} for run in runs for check in run.more.get("checks") or []]
-    if told:
-        section.grids.append(("Checks of the laboratory", grid(told, "checks", ["run", "name", "ok", "sentence"])))
+    check_rows = [{"run": run.title, **check} for run in runs for check in run.details.get("checks") or []]
+    if check_rows:
+        section.grids.append(
+            ("Checks of the laboratory", grid(check_rows, "checks", ["run", "name", "ok", "sentence"]))
+        )
     for name, title in (("laws", "Operational laws"), ("warm_up", "Warm-up"), ("stationarity", "Stationarity"),
                         ("joins", "Requests seen in both tiers")):  # fmt: skip
         rows = [{**row, "run": titles.get(row["run"], row["run"])} for row in select(tables, name)]
         rows.sort(key=lambda row: row.get("ok") is not False and row.get("stationary") is not False)
         if rows:
-            section.grids.append((f"{title}{_held(rows)}", grid(rows, name, list(rows[0]))))
-    return _or_why(section, "No law could be checked: the source does not say how many clients there were.")
+            section.grids.append((f"{title}{_count_passed(rows)}", grid(rows, name, list(rows[0]))))
+    return _or_note(section, "No law could be checked: the source does not give the number of clients.")
 
 
-def _held(rows: Sequence[Row]) -> str:
-    """How many hold, when that is the question."""
+def _count_passed(rows: Sequence[Row]) -> str:
+    """The number of rows that pass, for tables of checks."""
     for column, words in (("ok", "hold"), ("stationary", "without a trend")):
         if column in rows[0]:
             return f": {sum(row[column] is True for row in rows):,} of {len(rows):,} {words}"
     return ""
 
 
-def _of(experiment: str, runs: Sequence[RunFacts]) -> str:
+def _of(experiment: str, runs: Sequence[RunMetadata]) -> str:
     return f", {experiment}" if len({run.experiment for run in runs}) > 1 else ""
 
 
 def _add(
-    section: Section, title: str, figure: go.Figure | None, caption: Callable[[], str], behind: Callable[[], Grid],
+    section: Section, title: str, figure: go.Figure | None, caption: Callable[[], str], numbers: Callable[[], Grid],
     run: int | None = None, *, half: bool = False,
 ) -> None:  # fmt: skip
-    """Captions and tables are made only for figures that exist."""
+    """Add a drawing if there is a figure; only then make its caption and table."""
     if figure is not None:
-        section.drawings.append(Drawing(title, caption(), figure, behind(), run, half))
+        section.drawings.append(Drawing(title, caption(), figure, numbers(), run, half))
 
 
-def _or_why(section: Section, why: str) -> Section:
+def _or_note(section: Section, note: str) -> Section:
     if section.empty:
-        section.notes.append(why)
+        section.notes.append(note)
     return section

@@ -83,7 +83,7 @@ def test_what_is_written_is_what_was_found(single: Analysis) -> None:
             "max_ms", "throughput_per_s", "ci95_ms",
         )  # fmt: skip
         assert one["ci95_ms"] is None or len(one["ci95_ms"]) == 2
-    facts = result_files.load_facts(single.out)
+    facts = result_files.load_metadata(single.out)
     assert facts["rows"] == sum(row["client_rows"] + row["broker_rows"] for row in single.tables["joins"].to_pylist())
     assert facts["seconds"].keys() == {"read", "count", "join", "samples", "model"}
     assert not list(single.out.glob(".unfinished*"))

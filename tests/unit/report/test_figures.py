@@ -12,7 +12,7 @@ import pytest
 
 from stafette.report import figures
 from stafette.report.figures import style
-from stafette.report.figures.table_rows import RunFacts, Stages, run_facts, select
+from stafette.report.figures.table_rows import RunMetadata, Stages, run_metadata, select
 from tests.unit.report import sample_tables as sample
 
 RUN = "ftab-1-0001/001-single-r1"
@@ -24,9 +24,9 @@ def single() -> sample.Tables:
 
 
 @pytest.fixture(scope="module")
-def sweep() -> tuple[sample.Tables, list[RunFacts]]:
+def sweep() -> tuple[sample.Tables, list[RunMetadata]]:
     tables, facts = sample.sweep()
-    return tables, run_facts(tables, facts)
+    return tables, run_metadata(tables, facts)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def drawn(figure: Any) -> dict[str, Any]:
 
 def stages() -> Stages:
     tables, facts = sample.single()
-    return run_facts(tables, facts)[0].stages(tables)
+    return run_metadata(tables, facts)[0].stages(tables)
 
 
 def test_stages_come_from_the_window_and_from_mser_5() -> None:
@@ -65,7 +65,7 @@ def test_what_is_not_counted_is_shaded_and_mser_5_marked(single: sample.Tables) 
     assert shades == {(0.0, 5.0), (45.0, 50.0)}
     assert marks == [3.0] * 4  # one in each panel
     legend = [trace.name for trace in figure.data if trace.showlegend is not False]
-    assert "warm-up and cool-down, not counted" in legend
+    assert "warm-up and cool-down, not measured" in legend
     assert "MSER-5: steady from 3 s" in legend
 
 
@@ -118,7 +118,7 @@ def test_a_negative_rest_does_not_draw_backwards(single: sample.Tables) -> None:
 
 
 def test_points_with_long_names_stay_apart(two_k: sample.Tables) -> None:
-    runs = run_facts(*sample.two_k())
+    runs = run_metadata(*sample.two_k())
     figure: Any = figures.breakdown_by_point(two_k, runs, "send", "ok")
     assert len(figure.layout.yaxis.tickvals) == 8
     assert all(len(trace.x) == 8 for trace in figure.data)
@@ -153,7 +153,7 @@ def test_share_below_limits(single: sample.Tables) -> None:
     assert "1,000 ms" not in send  # all were answered long before
 
 
-def test_queues_beyond_the_first_are_one_line(sweep: tuple[sample.Tables, list[RunFacts]]) -> None:
+def test_queues_beyond_the_first_are_one_line(sweep: tuple[sample.Tables, list[RunMetadata]]) -> None:
     tables, runs = sweep
     lines = drawn(figures.queue_lengths(tables, runs[-1].run))
 
@@ -170,7 +170,7 @@ def test_processor_time_is_in_cores(single: sample.Tables) -> None:
     assert figure.layout.yaxis.title.text == "processor time (cores)"
 
 
-def test_a_curve_has_intervals_as_error_bars(sweep: tuple[sample.Tables, list[RunFacts]]) -> None:
+def test_a_curve_has_intervals_as_error_bars(sweep: tuple[sample.Tables, list[RunMetadata]]) -> None:
     figure: Any = figures.scaling_curve(sweep[0], "asl15-clients", "clients")
 
     throughput = figure.data[0]
@@ -197,7 +197,7 @@ def test_one_run_per_point_has_no_error_bars_and_words_are_levels() -> None:
     assert len({(trace.line.dash, trace.marker.symbol) for trace in figure.data}) == 2
 
 
-def test_models_lie_beside_the_measurements(sweep: tuple[sample.Tables, list[RunFacts]]) -> None:
+def test_models_lie_beside_the_measurements(sweep: tuple[sample.Tables, list[RunMetadata]]) -> None:
     figure: Any = figures.predicted_and_measured(sweep[0], "asl15-clients")
 
     measured = next(trace for trace in figure.data if trace.name == "measured")
@@ -245,7 +245,7 @@ def test_an_operation_looks_the_same_everywhere_and_unlike_the_others(single: sa
     assert len(set(known)) == len(known)  # without colour, too
     phases = [(phase.colour, phase.pattern) for phase in style.PHASES]
     assert len(set(phases)) == len(phases)
-    assert style.look("browse") == style.look("browse")
+    assert style.line_style("browse") == style.line_style("browse")
 
 
 def luminance(colour: str) -> float:
@@ -286,6 +286,6 @@ def test_numbers_have_three_digits_that_matter(value: Any, text: str) -> None:
 
 def test_tables_may_have_a_run_that_the_facts_do_not_know() -> None:
     tables, _ = sample.single()
-    (run,) = run_facts(tables, {})
+    (run,) = run_metadata(tables, {})
     assert (run.run, run.title, run.valid) == (RUN, RUN, None)
     assert isinstance(tables["summary"], pa.Table)

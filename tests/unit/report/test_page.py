@@ -15,7 +15,7 @@ import pytest
 
 from stafette.errors import InvalidRequest
 from stafette.report import page as report
-from stafette.report.figures.table_rows import run_facts
+from stafette.report.figures.table_rows import run_metadata
 from stafette.report.headline import headline
 from stafette.report.sections import sign_table
 from tests.unit.report import sample_tables as sample
@@ -101,7 +101,7 @@ def test_the_verdict_comes_before_anything_else(pages: dict[str, str]) -> None:
 
     headline = body.index("1 of 6 runs is not valid; thresholds were missed.")
     reason = body.index("load-1 used 0.97 of a core, the load generator was the bottleneck")
-    missed = body.index("threshold missed: p99_ms &lt; 50 (found 81.5)")
+    missed = body.index("threshold missed: p99_ms &lt; 50 (measured 81.5)")
     rejected = body.index("2 lines rejected")
     assert headline < reason < missed < rejected < body.index("<nav")
     assert rejected < body.index("<table>")
@@ -120,7 +120,7 @@ def test_validity_is_told_in_words(pages: dict[str, str]) -> None:
 )  # fmt: skip
 def test_headlines(valid: bool | None, expected: str) -> None:
     entries = [{"run": name, "label": name, "valid": valid} for name in ("a", "b")]
-    runs = run_facts({}, {"runs": entries})
+    runs = run_metadata({}, {"runs": entries})
     found = headline(runs, {}, {})
     assert found.headline == expected
     assert found.good is (valid is True)
@@ -128,15 +128,15 @@ def test_headlines(valid: bool | None, expected: str) -> None:
 
 def test_a_run_that_failed_is_not_valid_and_says_why() -> None:
     entry = {"run": "r", "label": "single", "valid": None, "state": "failed", "why": "broker-1 ended early"}
-    found = headline(run_facts({}, {"runs": [entry]}), {}, {})
+    found = headline(run_metadata({}, {"runs": [entry]}), {}, {})
     assert found.headline == "The run is not valid."
-    assert found.lines[0].why == "failed: broker-1 ended early"
+    assert found.lines[0].reason == "failed: broker-1 ended early"
 
 
 def test_runs_that_share_a_label_are_told_apart() -> None:
     same = [{"run": name, "label": "single"} for name in ("a", "b")]
     repeated = [{"run": name, "label": "x", "repetition": place} for place, name in enumerate("cd", start=1)]
-    titles = [run.title for run in run_facts({}, {"runs": same + repeated})]
+    titles = [run.title for run in run_metadata({}, {"runs": same + repeated})]
     assert titles == ["a", "b", "x, repetition 1", "x, repetition 2"]
 
 
@@ -176,7 +176,7 @@ def test_key_figures_say_which_interval_they_show(pages: dict[str, str]) -> None
 
     assert "batch means" in key("single")
     assert "<small>8.79 to 9.34</small>" in key("single")
-    assert "there are no intervals over repetitions" in key("single")
+    assert "no intervals over repetitions" in key("single")
     assert "interval of that mean (Student t over the" in key("sweep")
     assert "<small>2,059 to 2,275</small>" in key("sweep")
 
@@ -235,7 +235,7 @@ def test_a_long_series_is_small_enough_too() -> None:
     assert len(facts["runs"]) == 63
     source = report.render(tables, facts)
     assert len(source.encode()) < 8 * MEBIBYTE
-    assert "Of 63 runs 30 are drawn" in source
+    assert "30 of 63 runs are drawn" in source
     options = re.findall(r"<option[^>]*>(.*?)</option>", source)
     assert "clients=64, repetition 9" in options  # it is not valid
     assert "clients=1, repetition 9" not in options
@@ -296,7 +296,7 @@ def test_nothing_at_all_is_still_a_page() -> None:
 
 def test_the_method_names_machines_clocks_seeds_and_settings(pages: dict[str, str]) -> None:
     method = pages["single"][pages["single"].index('<h2 id="method">') : pages["single"].index("</main>")]
-    for text in ("Nearest rank", "MSER-5", "40 s count, after 5 s of warm-up", "x86_64", "clock ahead µs", ">1.50<",
+    for text in ("Nearest rank", "MSER-5", "40 s are measured, after 5 s of warm-up", "x86_64", "clock offset µs", ">1.50<",
                  "seed", "clients.larry.behaviour", "spark", "4.3.0"):  # fmt: skip
         assert text in method
 

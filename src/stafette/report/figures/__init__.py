@@ -1,5 +1,5 @@
-"""Figures out of the result tables: functions that take tables and give a Plotly figure, or nothing when there is
-nothing to show. A report and a web page can use them alike; they know neither Spark nor files.
+"""Figures of the result tables: each function takes tables and returns a Plotly figure, or None if there is no data.
+The report and the web pages use them; they need neither Spark nor files.
 """
 
 from stafette.report.figures.breakdown import breakdown, breakdown_by_point
@@ -12,11 +12,11 @@ from stafette.report.figures.over_time import (
     throughput_over_time,
 )
 from stafette.report.figures.style import DARK
-from stafette.report.figures.table_rows import RunFacts, Stages, run_facts
+from stafette.report.figures.table_rows import RunMetadata, Stages, run_metadata
 
 __all__ = [
     "DARK",
-    "RunFacts",
+    "RunMetadata",
     "Stages",
     "breakdown",
     "breakdown_by_point",
@@ -26,7 +26,7 @@ __all__ = [
     "processor_time",
     "queue_lengths",
     "response_time_over_time",
-    "run_facts",
+    "run_metadata",
     "scaling_curve",
     "share_below_limits",
     "throughput_over_time",

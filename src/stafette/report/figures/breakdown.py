@@ -1,4 +1,4 @@
-"""Where the time goes: the response time of each operation, laid out along the request's way."""
+"""Where the time goes: the response time of each operation, split into the phases of a request."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from stafette.report.figures.style import PAPER, PHASES, Phase, finish, name_rows, number, plain, short, start
-from stafette.report.figures.table_rows import Row, RunFacts, Tables, by_series, select, series_name
+from stafette.report.figures.table_rows import Row, RunMetadata, Tables, by_series, select, series_name
 
 MAX_BARS = 24
 
 
 def part(row: Row, phase: Phase) -> float | None:
-    """How long a phase took on average; nothing when it was not measured."""
+    """Mean duration of a phase; None if it was not measured."""
     value = next((row[column] for column in phase.columns if row.get(column) is not None), None)
     return None if value is None else float(value)
 
@@ -25,8 +25,8 @@ def breakdown(tables: Tables, run: str) -> go.Figure | None:
     return _bars(rows, "mean response time (ms)")
 
 
-def breakdown_by_point(tables: Tables, runs: Sequence[RunFacts], operation: str, outcome: str) -> go.Figure | None:
-    """One bar per point of an experiment for one operation: where the time goes as a factor grows."""
+def breakdown_by_point(tables: Tables, runs: Sequence[RunMetadata], operation: str, outcome: str) -> go.Figure | None:
+    """One bar per point of an experiment, for one operation."""
     labels: dict[str, list[Row]] = {}
     for run in runs:
         labels.setdefault(run.label or run.run, []).extend(
@@ -38,7 +38,7 @@ def breakdown_by_point(tables: Tables, runs: Sequence[RunFacts], operation: str,
 
 
 def _mean(rows: list[Row]) -> Row:
-    """The mean over repetitions, each counting alike."""
+    """The mean over repetitions, each with the same weight."""
     columns = [column for column in rows[0] if column.endswith("_ms") or column in PHASE_COLUMNS]
     means: Row = {}
     for column in columns:
@@ -54,19 +54,19 @@ def _bars(rows: dict[str, Row], title: str) -> go.Figure | None:
     rows = dict(list(rows.items())[:MAX_BARS])
     if not rows:
         return None
-    places = list(range(len(rows)))
+    positions = list(range(len(rows)))
     totals = [0.0] * len(rows)
     figure = start()
     for phase in PHASES:
         lengths = [part(row, phase) for row in rows.values()]
         if not any(lengths):
             continue
-        # The rest can be negative by the clocks' error; a bar cannot.
-        drawn = [max(0.0, length or 0.0) for length in lengths]
-        totals = [total + length for total, length in zip(totals, drawn, strict=True)]
+        # The clocks' error can make the rest negative; a bar cannot be.
+        bar_lengths = [max(0.0, length or 0.0) for length in lengths]
+        totals = [total + length for total, length in zip(totals, bar_lengths, strict=True)]
         figure.add_trace(
             go.Bar(
-                y=places, x=[short(length) for length in drawn], name=phase.label, orientation="h",
+                y=positions, x=[short(length) for length in bar_lengths], name=phase.label, orientation="h",
                 marker={
                     "color": phase.colour, "line": {"color": PAPER, "width": 1},
                     "pattern": {"shape": phase.pattern, "size": 5, "solidity": 0.3, "fgcolor": PAPER,
@@ -77,7 +77,7 @@ def _bars(rows: dict[str, Row], title: str) -> go.Figure | None:
         )  # fmt: skip
     figure.add_trace(
         go.Scatter(
-            y=places, x=totals, mode="text", text=[f" {number(total)}" for total in totals],
+            y=positions, x=totals, mode="text", text=[f" {number(total)}" for total in totals],
             textposition="middle right", showlegend=False, hoverinfo="skip", cliponaxis=False,
         )
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What an experiment says as a whole: curves against a factor, effects of a 2k design, models beside measurements."""
+"""Figures of a whole experiment: curves against a factor, effects of a 2k design, models and measurements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stafette.report.figures.style import (
     SEQUENCE,
     SHADE,
     VERMILION,
-    Look,
+    LineStyle,
     error_bars,
     finish,
     name_rows,
@@ -44,14 +44,14 @@ _RESPONSE = {
     "p99_ms": ("p99", SEQUENCE[1]),
 }
 MODELS = {
-    "mva": ("mean value analysis", Look(VERMILION, "dash", "square")),
-    "usl": ("Universal Scalability Law", Look(PURPLE, "dot", "diamond")),
-    "bounds": ("asymptotic bounds", Look(GREY, "solid", "cross")),
-    "mm1": ("M/M/1", Look(OCHRE, "dashdot", "triangle-up")),
-    "mmm": ("M/M/m", Look(INK, "longdash", "x")),
+    "mva": ("mean value analysis", LineStyle(VERMILION, "dash", "square")),
+    "usl": ("Universal Scalability Law", LineStyle(PURPLE, "dot", "diamond")),
+    "bounds": ("asymptotic bounds", LineStyle(GREY, "solid", "cross")),
+    "mm1": ("M/M/1", LineStyle(OCHRE, "dashdot", "triangle-up")),
+    "mmm": ("M/M/m", LineStyle(INK, "longdash", "x")),
 }
 LOG_FROM = 20.0
-"""Levels that differ by more than this factor are set apart evenly on a logarithmic axis."""
+"""Levels that differ by more than this factor get a logarithmic axis."""
 ERROR_NAMES = frozenset({"error", "errors", "residual"})
 
 
@@ -60,18 +60,18 @@ def scaling_curve(tables: Tables, experiment: str, factor: str) -> go.Figure | N
     rows = select(tables, "curves", experiment=experiment, factor=factor)
     if len(distinct(rows, "level")) < 2:
         return None
-    families = list(dict.fromkeys(_others(row) for row in rows))
+    families = list(dict.fromkeys(_other_levels(row) for row in rows))
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.07)
     x_of = _axis(figure, [row["level"] for row in rows])
     for family, style in zip(families, SEQUENCE, strict=False):
-        mine = [row for row in rows if _others(row) == family]
+        family_rows = [row for row in rows if _other_levels(row) == family]
         name = family or "throughput"
-        _add_curve(figure, mine, "throughput", name, style, x_of, row=1, legend=bool(family))
+        _add_curve(figure, family_rows, "throughput", name, style, x_of, row=1, legend=bool(family))
         if len(families) > 1:
-            _add_curve(figure, mine, "mean_ms", name, style, x_of, row=2, legend=False)
+            _add_curve(figure, family_rows, "mean_ms", name, style, x_of, row=2, legend=False)
             continue
-        for metric, (label, look) in _RESPONSE.items():
-            _add_curve(figure, mine, metric, label, look, x_of, row=2, legend=True)
+        for metric, (label, metric_style) in _RESPONSE.items():
+            _add_curve(figure, family_rows, metric, label, metric_style, x_of, row=2, legend=True)
     figure.update_yaxes(title_text="answers per second", row=1, col=1)
     title = "mean response time (ms)" if len(families) > 1 else "response time (ms)"
     figure.update_yaxes(title_text=title, row=2, col=1)
@@ -91,11 +91,11 @@ def effects(tables: Tables, experiment: str, metric: str) -> go.Figure | None:
     rows.sort(key=lambda row: -abs(row["value"]))
     values = [row["value"] for row in rows]
     bars = error_bars(values, [row["low"] for row in rows], [row["high"] for row in rows], BLUE)
-    sure = [not spans_zero(row) for row in rows]
+    symbols = ["circle-open" if spans_zero(row) else "circle" for row in rows]
     figure = go.Figure(
         go.Scatter(
             x=[short(value) for value in values], y=list(range(len(rows))), mode="markers",
-            marker={"color": BLUE, "size": 10, "symbol": ["circle" if known else "circle-open" for known in sure],
+            marker={"color": BLUE, "size": 10, "symbol": symbols,
                     "line": {"width": 2, "color": BLUE}},
             error_x=bars, hovertemplate="%{x:,.3~g}", showlegend=False,
         )
@@ -107,7 +107,7 @@ def effects(tables: Tables, experiment: str, metric: str) -> go.Figure | None:
 
 
 def variation(tables: Tables, experiment: str, metric: str) -> go.Figure | None:
-    """The share of the variation that each effect explains, and what is left to chance."""
+    """The share of the variation that each effect explains, and the share of errors."""
     rows = [
         row
         for row in select(tables, "effects", experiment=experiment, metric=metric)
@@ -134,7 +134,7 @@ def variation(tables: Tables, experiment: str, metric: str) -> go.Figure | None:
 
 
 def predicted_and_measured(tables: Tables, experiment: str) -> go.Figure | None:
-    """What the models say beside what was measured, against the number of clients."""
+    """Predictions of the models and measurements, against the number of clients."""
     rows = select(tables, "models", experiment=experiment)
     metrics = [metric for metric in METRICS if any(row["metric"] == metric for row in rows)]
     metrics += [metric for metric in distinct(rows, "metric") if metric not in METRICS]
@@ -142,81 +142,81 @@ def predicted_and_measured(tables: Tables, experiment: str) -> go.Figure | None:
         return None
     figure = make_subplots(rows=len(metrics), cols=1, shared_xaxes=True, vertical_spacing=0.14 / max(2, len(metrics)))
     _axis(figure, [row["x"] for row in rows])
-    told: set[str] = set()
+    in_legend: set[str] = set()
     for panel, metric in enumerate(metrics, start=1):
-        mine = sorted((row for row in rows if row["metric"] == metric), key=lambda row: row["x"])
-        models = distinct(mine, "model")
+        metric_rows = sorted((row for row in rows if row["metric"] == metric), key=lambda row: row["x"])
+        models = distinct(metric_rows, "model")
         for model in [*(m for m in MODELS if m in models), *(m for m in models if m not in MODELS)]:
-            _add_model(figure, model, [row for row in mine if row["model"] == model], panel, told)
-        measured = {row["x"]: row["measured"] for row in mine if row["measured"] is not None}
+            _add_model(figure, model, [row for row in metric_rows if row["model"] == model], panel, in_legend)
+        measured = {row["x"]: row["measured"] for row in metric_rows if row["measured"] is not None}
         figure.add_trace(
             go.Scatter(
                 x=list(measured), y=[short(value) for value in measured.values()], name="measured", mode="markers",
-                marker={"color": BLUE, "size": 10, "symbol": "circle"}, showlegend="measured" not in told,
+                marker={"color": BLUE, "size": 10, "symbol": "circle"}, showlegend="measured" not in in_legend,
                 legendgroup="measured", hovertemplate="%{y:,.4~g}",
             ),
             row=panel, col=1,
         )  # fmt: skip
-        told.add("measured")
+        in_legend.add("measured")
         figure.update_yaxes(title_text=METRICS.get(metric, plain(metric)), row=panel, col=1)
-        _keep_in_sight(figure, mine, panel)
+        _limit_y_axis(figure, metric_rows, panel)
     figure.update_xaxes(title_text="clients", row=len(metrics), col=1)
     figure.update_layout(hovermode="x unified")
     return finish(figure, 110 + 250 * len(metrics))
 
 
 def spans_zero(row: Row) -> bool:
-    """Whether an effect could as well be none."""
+    """Whether an effect's interval contains 0."""
     low, high = row["low"], row["high"]
     return low is not None and high is not None and low <= 0 <= high
 
 
-def _others(row: Row) -> str:
+def _other_levels(row: Row) -> str:
     column = next((name for name in row if name.startswith("other")), None)
-    others = levels_of(row, column) if column else {}
-    return ", ".join(f"{name} {number(level) if isinstance(level, float) else level}" for name, level in others.items())
+    levels = levels_of(row, column) if column else {}
+    return ", ".join(f"{name} {number(level) if isinstance(level, float) else level}" for name, level in levels.items())
 
 
 def _axis(figure: go.Figure, levels: list[Any]) -> Any:
-    """Numbers as numbers, words as words; ticks where there are levels."""
+    """Set the x axis, with ticks at the levels; return the function from level to x."""
     numbers = numeric(levels)
     if numbers is None:
         figure.update_xaxes(type="category")
         return lambda level: plain(level, 24)
-    places = sorted(set(numbers))
-    log = places[0] > 0 and places[-1] / places[0] > LOG_FROM
+    positions = sorted(set(numbers))
+    log = positions[0] > 0 and positions[-1] / positions[0] > LOG_FROM
     figure.update_xaxes(
         type="log" if log else "linear",
-        tickvals=places,
-        ticktext=[number(int(p) if p == int(p) else p) for p in places],
+        tickvals=positions,
+        ticktext=[number(int(p) if p == int(p) else p) for p in positions],
     )
     return float
 
 
 def _add_curve(
-    figure: go.Figure, rows: list[Row], metric: str, name: str, style: Look, x_of: Any, *, row: int, legend: bool
+    figure: go.Figure, rows: list[Row], metric: str, name: str, style: LineStyle, x_of: Any, *, row: int, legend: bool
 ) -> None:
-    mine = [entry for entry in rows if entry["metric"] == metric and entry["mean"] is not None]
-    if not mine:
+    points = [entry for entry in rows if entry["metric"] == metric and entry["mean"] is not None]
+    if not points:
         return
-    if numeric(entry["level"] for entry in mine) is not None:
-        mine.sort(key=lambda entry: float(entry["level"]))
-    means = [entry["mean"] for entry in mine]
+    if numeric(entry["level"] for entry in points) is not None:
+        points.sort(key=lambda entry: float(entry["level"]))
+    means = [entry["mean"] for entry in points]
     figure.add_trace(
         go.Scatter(
-            x=[x_of(entry["level"]) for entry in mine], y=[short(mean) for mean in means], name=plain(name),
+            x=[x_of(entry["level"]) for entry in points], y=[short(mean) for mean in means], name=plain(name),
             legendgroup=name, showlegend=legend, mode="lines+markers",
             line={"color": style.colour, "dash": style.dash, "width": 2},
             marker={"color": style.colour, "symbol": style.symbol, "size": 8},
-            error_y=error_bars(means, [e["low"] for e in mine], [e["high"] for e in mine], style.colour),
+            error_y=error_bars(means, [e["low"] for e in points], [e["high"] for e in points], style.colour),
             hovertemplate="%{y:,.4~g}",
         ),
         row=row, col=1,
     )  # fmt: skip
 
 
-def _add_model(figure: go.Figure, model: str, rows: list[Row], panel: int, told: set[str]) -> None:
-    name, style = MODELS.get(model, (plain(model), Look(GREY, "dash")))
+def _add_model(figure: go.Figure, model: str, rows: list[Row], panel: int, in_legend: set[str]) -> None:
+    name, style = MODELS.get(model, (plain(model), LineStyle(GREY, "dash")))
     x = [row["x"] for row in rows]
     if any(row["low"] is not None and row["high"] is not None for row in rows):
         for column, fill in (("low", None), ("high", "tonexty")):
@@ -230,18 +230,19 @@ def _add_model(figure: go.Figure, model: str, rows: list[Row], panel: int, told:
             )  # fmt: skip
     figure.add_trace(
         go.Scatter(
-            x=x, y=[short(row["predicted"]) for row in rows], name=name, legendgroup=name, showlegend=name not in told,
-            mode="lines+markers", line={"color": style.colour, "dash": style.dash, "width": 1.5},
+            x=x, y=[short(row["predicted"]) for row in rows], name=name, legendgroup=name,
+            showlegend=name not in in_legend, mode="lines+markers",
+            line={"color": style.colour, "dash": style.dash, "width": 1.5},
             marker={"color": style.colour, "symbol": style.symbol + "-open", "size": 7}, hovertemplate="%{y:,.4~g}",
         ),
         row=panel, col=1,
     )  # fmt: skip
-    told.add(name)
+    in_legend.add(name)
 
 
-def _keep_in_sight(figure: go.Figure, rows: list[Row], panel: int) -> None:
-    """A bound may shoot far above all measurements; it must not flatten them."""
+def _limit_y_axis(figure: go.Figure, rows: list[Row], panel: int) -> None:
+    """Cut the axis above the measurements: a bound far above would flatten them."""
     measured = [row["measured"] for row in rows if row["measured"] is not None]
-    everything = [row[c] for row in rows for c in ("predicted", "high") if row[c] is not None]
-    if measured and everything and max(everything) > 3 * max(measured):
+    predictions = [row[c] for row in rows for c in ("predicted", "high") if row[c] is not None]
+    if measured and predictions and max(predictions) > 3 * max(measured):
         figure.update_yaxes(range=[0, 2 * max(measured)], row=panel, col=1)

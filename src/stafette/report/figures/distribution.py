@@ -1,4 +1,4 @@
-"""How response times are spread: bins that widen with the value, what lies below, and shares below limits."""
+"""Distribution of response times: logarithmic bins, cumulative shares, and shares below limits."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import math
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from stafette.report.figures.style import MUTED, Look, finish, log_ticks, look, number, plain, short, start
+from stafette.report.figures.style import MUTED, LineStyle, finish, line_style, log_ticks, number, plain, short, start
 from stafette.report.figures.table_rows import Row, Tables, by_series, select, series_name, tier_of
 from stafette.runs.outcomes import ALL
 
 MAX_SERIES = 6
 GUIDES = (50, 95, 99)
-DONE = 0.99995
+ALL_ANSWERED = 0.99995
 
 
 def distribution(tables: Tables, run: str) -> go.Figure | None:
@@ -29,13 +29,13 @@ def distribution(tables: Tables, run: str) -> go.Figure | None:
     ratio = _ratio(rows)
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.55, 0.45])
     for (operation, outcome), group in groups.items():
-        edges, counts = _filled(group, ratio)
+        edges, counts = _fill_bins(group, ratio)
         total = sum(counts)
         shares = [short(100 * count / total) for count in counts]
         below = [0.0]
         for count in counts:
             below.append(below[-1] + count)
-        name, style = plain(series_name(operation, outcome)), look(operation, outcome)
+        name, style = plain(series_name(operation, outcome)), line_style(operation, outcome)
         figure.add_trace(_steps(edges, [*shares, 0.0], name, style, "hv", legend=True), row=1, col=1)
         up_to = [short(100 * count / total) for count in below]
         figure.add_trace(_steps(edges, up_to, name, style, "linear", legend=False), row=2, col=1)
@@ -60,14 +60,14 @@ def share_below_limits(tables: Tables, run: str) -> go.Figure | None:
     if not groups:
         return None
     figure = start()
-    limits = _telling(rows)
+    limits = _informative_limits(rows)
     for (operation, outcome), group in groups.items():
-        found = {row["limit_ms"]: row["share"] for row in group}
-        style = look(operation, outcome)
+        share_by_limit = {row["limit_ms"]: row["share"] for row in group}
+        style = line_style(operation, outcome)
         figure.add_trace(
             go.Scatter(
                 x=[f"{number(limit)} ms" for limit in limits],
-                y=[short(100 * found[limit]) if found.get(limit) is not None else None for limit in limits],
+                y=[None if (share := share_by_limit.get(limit)) is None else short(100 * share) for limit in limits],
                 name=plain(series_name(operation, outcome)), mode="lines+markers",
                 line={"color": style.colour, "dash": style.dash, "width": style.width},
                 marker={"symbol": style.symbol, "size": 8, "color": style.colour},
@@ -80,38 +80,40 @@ def share_below_limits(tables: Tables, run: str) -> go.Figure | None:
     return finish(figure, 340)
 
 
-def _telling(rows: list[Row]) -> list[float]:
-    """The limits up to the first within which everything was answered; the others say the same again."""
+def _informative_limits(rows: list[Row]) -> list[float]:
+    """The limits up to the first within which all requests were answered; higher limits add nothing."""
     limits = sorted({row["limit_ms"] for row in rows})
-    done = [limit for limit in limits if all(row["share"] > DONE for row in rows if row["limit_ms"] == limit)]
-    return [limit for limit in limits if not done or limit <= done[0]]
+    sufficient = [
+        limit for limit in limits if all(row["share"] > ALL_ANSWERED for row in rows if row["limit_ms"] == limit)
+    ]
+    return [limit for limit in limits if not sufficient or limit <= sufficient[0]]
 
 
 def _ratio(rows: list[Row]) -> float:
-    """How much wider each bin is than the one before: the least ratio of neighbours."""
+    """The ratio of neighbouring bins' bounds; the smallest, as bins may be missing."""
     bounds = sorted({row["bin_ms"] for row in rows if row["bin_ms"] > 0})
     ratios = [high / low for low, high in itertools.pairwise(bounds)]
     return max(min(ratios, default=2.0), 1.01)
 
 
-def _filled(rows: list[Row], ratio: float) -> tuple[list[float | None], list[float]]:
-    """Edges of all bins between the first and the last, and their counts, those without requests among them."""
+def _fill_bins(rows: list[Row], ratio: float) -> tuple[list[float | None], list[float]]:
+    """Edges and counts of all bins from the first to the last, including empty ones."""
     counts = {row["bin_ms"]: row["count"] for row in rows if row["bin_ms"] > 0}
     zero = sum(row["count"] for row in rows if row["bin_ms"] <= 0)
     first = min(counts, default=0.001)
-    filled: dict[int, float] = {}
+    count_by_index: dict[int, float] = {}
     for bound, count in counts.items():
-        place = round(math.log(bound / first) / math.log(ratio))
-        filled[place] = filled.get(place, 0) + count
+        index = round(math.log(bound / first) / math.log(ratio))
+        count_by_index[index] = count_by_index.get(index, 0) + count
     if zero:
-        filled[-1] = zero
-    places = range(min(filled), max(filled) + 1)
-    edges = [short(first * ratio**place) for place in [*places, places[-1] + 1]]
-    return edges, [filled.get(place, 0) for place in places]
+        count_by_index[-1] = zero
+    indexes = range(min(count_by_index), max(count_by_index) + 1)
+    edges = [short(first * ratio**index) for index in [*indexes, indexes[-1] + 1]]
+    return edges, [count_by_index.get(index, 0) for index in indexes]
 
 
 def _steps(
-    x: list[float | None], y: list[float | None], name: str, style: Look, shape: str, legend: bool
+    x: list[float | None], y: list[float | None], name: str, style: LineStyle, shape: str, legend: bool
 ) -> go.Scatter:
     return go.Scatter(
         x=x, y=y, name=name, legendgroup=name, showlegend=legend, mode="lines",

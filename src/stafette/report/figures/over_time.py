@@ -1,7 +1,6 @@
-"""What happened while a run went on: throughput, response time, queue lengths and processor time, second by second.
+"""A run over time: throughput, response time, queue lengths and processor time, second by second.
 
-The stretches that do not count, before and after the measured window, are shaded; a dotted line stands where MSER-5
-sees the end of the warm-up.
+Warm-up and cool-down are shaded; a dotted line is where MSER-5 estimates the end of the warm-up.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from stafette.report.figures.style import (
     INK,
     SEQUENCE,
     SHADE,
-    Look,
+    LineStyle,
     finish,
+    line_style,
     log_ticks,
-    look,
     plain,
     short,
     start,
 )
 from stafette.report.figures.table_rows import (
-    UNKNOWN,
+    NO_STAGES,
     Row,
     Stages,
     Tables,
@@ -39,11 +38,11 @@ from stafette.report.figures.table_rows import (
 from stafette.runs.outcomes import ALL
 
 MAX_POINTS = 600
-"""More windows than this on one line are put together: nobody sees more, and the file stays small."""
+"""More windows than this on one line are merged: nobody sees more, and the file stays small."""
 MAX_PANELS = 6
 MAX_LINES = 8
 LONG_S = 900.0
-"""From here on the axis counts minutes."""
+"""Longer runs have an axis in minutes."""
 LOG_FROM = 40.0
 """Response times that differ by more than this factor are drawn on a logarithmic axis."""
 PANEL = 150
@@ -51,7 +50,7 @@ BAND_LOOKS = (("50", "p50 to p95"), ("28", "p95 to p99"))
 
 
 def throughput_over_time(
-    tables: Tables, run: str, stages: Stages = UNKNOWN, points: int = MAX_POINTS
+    tables: Tables, run: str, stages: Stages = NO_STAGES, points: int = MAX_POINTS
 ) -> go.Figure | None:
     """Answers per second of each operation, window by window."""
     groups = _windows(tables, run)
@@ -60,13 +59,13 @@ def throughput_over_time(
     unit = _Time(row["second"] + row["seconds"] for rows in groups.values() for row in rows)
     figure = start()
     for (operation, outcome), rows in groups.items():
-        drawn = [_added_up(group) for group in _grouped(rows, points)]
+        drawn = [_sum_windows(group) for group in _chunks(rows, points)]
         figure.add_trace(
             _line(
                 [unit.of(row["second"] + row["seconds"] / 2) for row in drawn],
                 [short(row["throughput_per_s"]) for row in drawn],
                 series_name(operation, outcome),
-                look(operation, outcome),
+                line_style(operation, outcome),
                 "%{y:,.4~g} per second",
             )
         )
@@ -77,10 +76,11 @@ def throughput_over_time(
 
 
 def response_time_over_time(
-    tables: Tables, run: str, stages: Stages = UNKNOWN, points: int = MAX_POINTS
+    tables: Tables, run: str, stages: Stages = NO_STAGES, points: int = MAX_POINTS
 ) -> go.Figure | None:
-    """Median with bands up to the 95th and 99th percentile, a panel per operation. Percentiles are never averaged: of
-    windows that must be put together, the one with the highest p99 is drawn.
+    """Median with bands up to the 95th and 99th percentile, a panel per operation.
+
+    Percentiles are never averaged: of windows that are merged, the one with the highest p99 is drawn.
     """
     groups = {series: rows for series, rows in _windows(tables, run).items() if series[0] != ALL}
     groups = dict(list(groups.items())[:MAX_PANELS])
@@ -89,8 +89,8 @@ def response_time_over_time(
     unit = _Time(row["second"] + row["seconds"] for rows in groups.values() for row in rows)
     figure = make_subplots(rows=len(groups), cols=1, shared_xaxes=True, vertical_spacing=0.16 / max(2, len(groups)))
     for panel, ((operation, outcome), rows) in enumerate(groups.items(), start=1):
-        drawn = [max(group, key=lambda row: row["p99_ms"] or 0) for group in _grouped(rows, points)]
-        _add_bands(figure, drawn, unit, look(operation, outcome), panel)
+        drawn = [max(group, key=lambda row: row["p99_ms"] or 0) for group in _chunks(rows, points)]
+        _add_bands(figure, drawn, unit, line_style(operation, outcome), panel)
         name = plain(series_name(operation, outcome), 18)
         low, high = _range(drawn)
         log = low > 0 and high / low > LOG_FROM
@@ -103,7 +103,7 @@ def response_time_over_time(
     return finish(figure, 110 + PANEL * len(groups))
 
 
-def queue_lengths(tables: Tables, run: str, stages: Stages = UNKNOWN, points: int = MAX_POINTS) -> go.Figure | None:
+def queue_lengths(tables: Tables, run: str, stages: Stages = NO_STAGES, points: int = MAX_POINTS) -> go.Figure | None:
     """Messages waiting in each queue; the longest ones by name, the others as one line."""
     figure = _samples(tables, "queues", "queue", "messages", run, stages, points, "%{y:,.0f} messages")
     if figure is not None:
@@ -111,7 +111,7 @@ def queue_lengths(tables: Tables, run: str, stages: Stages = UNKNOWN, points: in
     return figure
 
 
-def processor_time(tables: Tables, run: str, stages: Stages = UNKNOWN, points: int = MAX_POINTS) -> go.Figure | None:
+def processor_time(tables: Tables, run: str, stages: Stages = NO_STAGES, points: int = MAX_POINTS) -> go.Figure | None:
     """Processor time that each process used, in cores."""
     figure = _samples(tables, "costs", "process", "cpu_share", run, stages, points, "%{y:.2f} cores")
     if figure is not None:
@@ -123,7 +123,7 @@ def _windows(tables: Tables, run: str) -> dict[tuple[str, str], list[Row]]:
     tier = tier_of(tables, "windows", run)
     rows = select(tables, "windows", run=run, tier=tier) if tier else []
     groups = by_series(rows)
-    if len(groups) == 2 and any(operation == ALL for operation, _ in groups):  # it would say the same twice
+    if len(groups) == 2 and any(operation == ALL for operation, _ in groups):  # both would be the same line
         groups = {series: rows for series, rows in groups.items() if series[0] != ALL}
     return {series: sorted(rows, key=lambda row: row["second"]) for series, rows in groups.items()}
 
@@ -140,26 +140,26 @@ class _Time:
         return round(seconds / self._length, 3)
 
 
-def _grouped(rows: list[Row], points: int) -> list[list[Row]]:
+def _chunks(rows: list[Row], points: int) -> list[list[Row]]:
     size = -(-len(rows) // points)
     return [rows[first : first + size] for first in range(0, len(rows), max(1, size))]
 
 
-def _added_up(rows: list[Row]) -> Row:
-    """One window out of neighbours: counts and lengths add up, so its throughput is exact."""
+def _sum_windows(rows: list[Row]) -> Row:
+    """Merge neighbouring windows: counts and lengths add up, so the throughput is exact."""
     seconds = sum(row["seconds"] for row in rows)
     rate = sum(row["throughput_per_s"] * row["seconds"] for row in rows) / seconds if seconds else 0.0
     return {"second": rows[0]["second"], "seconds": seconds, "throughput_per_s": rate}
 
 
 def _range(rows: list[Row]) -> tuple[float, float]:
-    """From the least median to the highest p99."""
+    """The lowest median and the highest p99."""
     lows = [row["p50_ms"] for row in rows if row["p50_ms"]]
     highs = [row["p99_ms"] for row in rows if row["p99_ms"]]
     return min(lows, default=0.0), max(highs, default=0.0)
 
 
-def _line(x: list[Any], y: list[Any], name: str, style: Look, hover: str) -> go.Scatter:
+def _line(x: list[Any], y: list[Any], name: str, style: LineStyle, hover: str) -> go.Scatter:
     # Lines hide a single point; a marker shows it.
     return go.Scatter(
         x=x, y=y, name=plain(name), mode="lines" if len(x) > 1 else "markers",
@@ -169,7 +169,7 @@ def _line(x: list[Any], y: list[Any], name: str, style: Look, hover: str) -> go.
     )  # fmt: skip
 
 
-def _add_bands(figure: go.Figure, rows: list[Row], unit: _Time, style: Look, panel: int) -> None:
+def _add_bands(figure: go.Figure, rows: list[Row], unit: _Time, style: LineStyle, panel: int) -> None:
     x = [unit.of(row["second"] + row["seconds"] / 2) for row in rows]
     line = {"color": style.colour, "width": 2}
     columns = [[short(row[name]) for row in rows] for name in ("p50_ms", "p95_ms", "p99_ms")]
@@ -188,7 +188,7 @@ def _add_bands(figure: go.Figure, rows: list[Row], unit: _Time, style: Look, pan
 
 
 def _add_band_legend(figure: go.Figure) -> None:
-    """Entries for the bands in grey, as every panel has its own colour."""
+    """Add entries for the bands, in grey because every panel has its own colour."""
     figure.add_trace(_entry("median", line={"color": GREY, "width": 2}), row=1, col=1)
     for opacity, name in BAND_LOOKS:
         marker = {"color": GREY + opacity, "symbol": "square", "size": 13, "line": {"color": GREY, "width": 0.5}}
@@ -202,28 +202,28 @@ def _entry(name: str, **style: Any) -> go.Scatter:
 
 
 def _show_stages(figure: go.Figure, stages: Stages, unit: _Time, rows: int) -> None:
-    """Shade what does not count and mark where MSER-5 would begin."""
+    """Shade warm-up and cool-down, and mark MSER-5's estimate."""
     last = max(unit.last, stages.load_s or 0.0)
-    aside = []
+    excluded = []
     if stages.window_from_s:
-        aside.append((0.0, stages.window_from_s))
+        excluded.append((0.0, stages.window_from_s))
     if stages.window_to_s is not None and stages.window_to_s < last:
-        aside.append((stages.window_to_s, last))
+        excluded.append((stages.window_to_s, last))
     shapes = [
         _across(
             panel, unit.of(begin), unit.of(end), type="rect", fillcolor=GREY + SHADE, line={"width": 0}, layer="below"
         )
         for panel in range(1, rows + 1)
-        for begin, end in aside
+        for begin, end in excluded
     ]
-    if aside:
+    if excluded:
         square = {"color": GREY + "44", "symbol": "square", "size": 13}
-        figure.add_trace(_entry("warm-up and cool-down, not counted", marker=square))
-    if stages.found_s is not None:
+        figure.add_trace(_entry("warm-up and cool-down, not measured", marker=square))
+    if stages.steady_from_s is not None:
         line = {"color": INK, "dash": "dot", "width": 1.5}
-        x = unit.of(stages.found_s)
+        x = unit.of(stages.steady_from_s)
         shapes += [_across(panel, x, x, type="line", line=line) for panel in range(1, rows + 1)]
-        figure.add_trace(_entry(f"MSER-5: steady from {stages.found_s:.3g} s", line=line))
+        figure.add_trace(_entry(f"MSER-5: steady from {stages.steady_from_s:.3g} s", line=line))
     figure.layout.shapes = shapes
     figure.update_xaxes(range=[0, unit.of(last)])
     figure.update_xaxes(title_text=unit.title, **({"row": rows, "col": 1} if rows > 1 else {}))
@@ -244,9 +244,9 @@ def _samples(
         return None
     unit = _Time(row["second"] for row in rows)
     figure = start()
-    for (name, drawn), style in zip(_longest(rows, key, value).items(), SEQUENCE, strict=False):
-        kept = [max(group, key=lambda row: row[value]) for group in _grouped(drawn, points)]
-        x, y = [unit.of(row["second"]) for row in kept], [short(row[value]) for row in kept]
+    for (name, line_rows), style in zip(_longest(rows, key, value).items(), SEQUENCE, strict=False):
+        peaks = [max(group, key=lambda row: row[value]) for group in _chunks(line_rows, points)]
+        x, y = [unit.of(row["second"]) for row in peaks], [short(row[value]) for row in peaks]
         figure.add_trace(_line(x, y, name, style, hover))
     _show_stages(figure, stages, unit, rows=1)
     figure.update_layout(hovermode="x unified", showlegend=True)
@@ -254,18 +254,18 @@ def _samples(
 
 
 def _longest(rows: list[Row], key: str, value: str) -> dict[str, list[Row]]:
-    """The lines with the highest values; all others added up when there are too many for one figure."""
+    """The lines with the highest values; the others are summed if there are too many for one figure."""
     peaks: dict[str, float] = {}
     for row in rows:
         peaks[row[key]] = max(peaks.get(row[key], 0.0), row[value])
     names = sorted(peaks, key=lambda name: (-peaks[name], name))
-    kept = names if len(names) <= MAX_LINES else names[: MAX_LINES - 1]
-    lines = {str(name): [row for row in rows if row[key] == name] for name in sorted(kept)}
-    others = [row for row in rows if row[key] not in kept]
-    if others:
-        sums: dict[float, float] = dict.fromkeys(distinct(others, "second"), 0.0)
-        for row in others:
+    named = names if len(names) <= MAX_LINES else names[: MAX_LINES - 1]
+    lines = {str(name): [row for row in rows if row[key] == name] for name in sorted(named)}
+    rest = [row for row in rows if row[key] not in named]
+    if rest:
+        sums: dict[float, float] = dict.fromkeys(distinct(rest, "second"), 0.0)
+        for row in rest:
             sums[row["second"]] += row[value]
-        name = f"the other {len(names) - len(kept):,} together"
+        name = f"the other {len(names) - len(named):,} together"
         lines[name] = [{"second": second, value: total} for second, total in sums.items()]
     return lines

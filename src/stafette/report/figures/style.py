@@ -1,8 +1,8 @@
-"""One visual language for all figures: what a colour, a dash and a marker mean, and how numbers are written.
+"""The common style of all figures: the meaning of colours, dashes and markers, and how numbers are written.
 
-Every operation and every phase has its own colour wherever it is drawn, and a dash, marker or pattern besides, so that
-a print in black and white can be read as well. The colours differ in lightness and stay apart for colour-blind readers;
-each has a counterpart for dark pages in ``DARK``, by which a page replaces them (see ``templates/report.js``).
+Every operation and every phase has the same colour in all figures, and also its own dash, marker or pattern, so that a
+black-and-white print is readable. The colours differ in lightness, for colour-blind readers. ``DARK`` has the
+counterpart of each for dark pages; ``templates/report.js`` replaces them.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ MANY_POWERS = 6
 
 
 @dataclass(frozen=True)
-class Look:
-    """How a series is drawn."""
+class LineStyle:
+    """Colour, dash, marker and width of a series."""
 
     colour: str
     dash: str = "solid"
@@ -49,17 +49,17 @@ class Look:
 
 
 OPERATIONS = {
-    ALL: Look(INK, "solid", "circle", 2.5),
-    "send": Look(BLUE, "solid", "circle"),
-    "receive": Look(VERMILION, "dash", "square"),
-    "peek": Look(GREEN, "dot", "diamond"),
-    "lease": Look(PURPLE, "dashdot", "triangle-up"),
-    "ack": Look(OCHRE, "longdash", "x"),
-    "echo": Look(SKY, "longdashdot", "cross"),
-    "waiting_queues": Look(GREY, "dash", "triangle-down"),
+    ALL: LineStyle(INK, "solid", "circle", 2.5),
+    "send": LineStyle(BLUE, "solid", "circle"),
+    "receive": LineStyle(VERMILION, "dash", "square"),
+    "peek": LineStyle(GREEN, "dot", "diamond"),
+    "lease": LineStyle(PURPLE, "dashdot", "triangle-up"),
+    "ack": LineStyle(OCHRE, "longdash", "x"),
+    "echo": LineStyle(SKY, "longdashdot", "cross"),
+    "waiting_queues": LineStyle(GREY, "dash", "triangle-down"),
 }
 _SPARE = tuple(
-    Look(colour, dash, symbol)
+    LineStyle(colour, dash, symbol)
     for dash, symbol in (("solid", "star"), ("dash", "hexagon"), ("dot", "pentagon"), ("dashdot", "bowtie"))
     for colour in (GREY, SKY, OCHRE, PURPLE, GREEN)
 )
@@ -67,21 +67,21 @@ _FAILED = (RED, "dot", "x")
 _EMPTY = ("dot", "circle-open")
 
 SEQUENCE = (
-    Look(BLUE, "solid", "circle"), Look(VERMILION, "dash", "square"), Look(GREEN, "dot", "diamond"),
-    Look(PURPLE, "dashdot", "triangle-up"), Look(OCHRE, "longdash", "x"), Look(SKY, "longdashdot", "cross"),
-    Look(GREY, "solid", "star"), Look(INK, "dash", "hexagon"),
+    LineStyle(BLUE, "solid", "circle"), LineStyle(VERMILION, "dash", "square"), LineStyle(GREEN, "dot", "diamond"),
+    LineStyle(PURPLE, "dashdot", "triangle-up"), LineStyle(OCHRE, "longdash", "x"),
+    LineStyle(SKY, "longdashdot", "cross"), LineStyle(GREY, "solid", "star"), LineStyle(INK, "dash", "hexagon"),
 )  # fmt: skip
-"""For things without a meaning of their own: queues, processes, the lines of a family of curves."""
+"""For lines without a fixed meaning: queues, processes, a family of curves."""
 
 
-def look(operation: str, outcome: str = "ok") -> Look:
-    """How an operation is drawn: the same in every figure and every report."""
+def line_style(operation: str, outcome: str = "ok") -> LineStyle:
+    """The style of an operation: the same in every figure and every report."""
     own = OPERATIONS.get(operation) or _SPARE[zlib.crc32(operation.encode()) % len(_SPARE)]
     if outcome in PLAIN_OUTCOMES:
         return own
     if outcome == "empty":
-        return Look(own.colour, *_EMPTY, width=1.5)
-    return Look(*_FAILED, width=1.5)
+        return LineStyle(own.colour, *_EMPTY, width=1.5)
+    return LineStyle(*_FAILED, width=1.5)
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ PHASES = (
     Phase(("write_ms", "broker_write_ms", "write"), "broker: write", INK, ""),
     Phase(("client_read_ms",), "client: read", PURPLE, "-"),
 )
-"""In the order of a request's way; whatever cannot be told apart lies between client and broker."""
+"""In the order in which a request passes them; time that no phase explains is between client and broker."""
 
 
 def plain(text: Any, limit: int = MAX_NAME) -> str:
-    """A name from the data as text for Plotly, which would take tags for its own, cut in the middle when too long."""
+    """A name from the data for Plotly: escaped, because Plotly interprets tags, and cut in the middle if too long."""
     words = " ".join(str(text).split())
     if len(words) > limit:
         words = f"{words[: limit * 2 // 3]}…{words[-(limit // 3 - 1) :]}"
@@ -120,7 +120,7 @@ def plain(text: Any, limit: int = MAX_NAME) -> str:
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """A number for people: three significant digits, or all before the point, with separators of thousands."""
+    """A number for people: three significant digits, or all before the point, with thousands separators."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -138,7 +138,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def log_ticks(low: float, high: float) -> dict[str, Any]:
-    """Ticks at 1, 2 and 5 of every power of ten, written out: Plotly's own leave the power to the reader."""
+    """Ticks at 1, 2 and 5 of every power of ten, written out; Plotly's own omit the power."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if len(powers) <= MANY_POWERS else (1,)
     values = [float(f"{step}e{power}") for power in powers for step in steps]
@@ -146,13 +146,13 @@ def log_ticks(low: float, high: float) -> dict[str, Any]:
 
 
 def short(value: float | None) -> float | None:
-    """A value as a figure needs it: five significant digits, so that the file stays small."""
+    """A value with five significant digits, so that the file stays small."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.5g}")
 
 
 @functools.cache
 def template() -> go.layout.Template:
-    """Axes, fonts and spaces of all figures."""
+    """Axes, fonts and margins of all figures."""
     axis = {
         "gridcolor": GRID, "zerolinecolor": GRID, "linecolor": MUTED, "tickcolor": MUTED, "showline": True,
         "ticks": "outside", "ticklen": 4, "automargin": True, "separatethousands": True, "exponentformat": "none",
@@ -178,12 +178,12 @@ def template() -> go.layout.Template:
 
 
 def start() -> go.Figure:
-    """An empty figure in the common look."""
+    """An empty figure in the common style."""
     return go.Figure(layout={"template": template()})
 
 
 def name_rows(figure: go.Figure, names: list[Any], limit: int = 46) -> None:
-    """Write names beside the bars 0, 1, 2 … from the top: two that look the same when cut are still two bars."""
+    """Label bars 0, 1, 2 … from the top. Positions, not names, identify them: two names may be equal when cut."""
     texts = [plain(name, limit) for name in names]
     figure.update_yaxes(
         tickvals=list(range(len(texts))), ticktext=texts, range=[len(texts) - 0.5, -0.5], ticklen=0, showgrid=False,
@@ -192,17 +192,17 @@ def name_rows(figure: go.Figure, names: list[Any], limit: int = 46) -> None:
 
 
 def finish(figure: go.Figure, height: int) -> go.Figure:
-    """Give a figure the common look."""
+    """Apply the common style."""
     figure.update_layout(template=template(), height=height, dragmode=False)
     return figure
 
 
 def error_bars(middles: list[Any], lows: list[Any], highs: list[Any], colour: str) -> dict[str, Any] | None:
-    """95 % intervals as error bars; nothing when no point has one."""
-    known = [(m, lo, hi) for m, lo, hi in zip(middles, lows, highs, strict=True)]
-    if not any(lo is not None and hi is not None for _, lo, hi in known):
+    """95 % intervals as error bars; None if no point has one."""
+    points = [(m, lo, hi) for m, lo, hi in zip(middles, lows, highs, strict=True)]
+    if not any(lo is not None and hi is not None for _, lo, hi in points):
         return None
-    above = [short(hi - m) if hi is not None and m is not None else 0.0 for m, _, hi in known]
-    below = [short(m - lo) if lo is not None and m is not None else 0.0 for m, lo, _ in known]
+    above = [short(hi - m) if hi is not None and m is not None else 0.0 for m, _, hi in points]
+    below = [short(m - lo) if lo is not None and m is not None else 0.0 for m, lo, _ in points]
     return {"type": "data", "symmetric": False, "array": above, "arrayminus": below,
             "color": colour, "thickness": 1.5, "width": 5}  # fmt: skip

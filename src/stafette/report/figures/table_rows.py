@@ -1,6 +1,6 @@
-"""The result tables as the figures see them: a few rows at a time, and what is known about each run.
+"""Rows of the result tables, and the metadata of each run, as the figures need them.
 
-The tables are small by contract, so plain dictionaries do; nothing here knows of Spark or of files.
+The tables are small, so plain dictionaries suffice. Nothing here needs Spark or files.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Series = tuple[str, str]
 """An operation and an outcome."""
 
 ORDER = ("send", "receive", "peek", "lease", "ack", "echo", "waiting_queues")
-"""Operations whose order is the same wherever counts do not decide."""
+"""The order of operations with equal counts."""
 PLAIN_OUTCOMES = frozenset({"ok", ANSWERED, ""})
 """Outcomes that need no mention beside the operation."""
 
 
 def select(tables: Tables, name: str, **equal: Any) -> list[Row]:
-    """Rows of a table whose columns have the given values; none when there is no such table."""
+    """Rows of a table whose columns equal the given values; none if there is no such table."""
     table = tables.get(name)
     if table is None or not table.num_rows:
         return []
@@ -46,29 +46,29 @@ def distinct(rows: Iterable[Row], column: str) -> list[Any]:
 
 
 def tier_of(tables: Tables, name: str, run: str) -> str | None:
-    """The tier whose response times are the ones that matter: the client's, where there is one."""
+    """The tier whose response times are reported: the client, if it has rows."""
     tiers = distinct(select(tables, name, run=run), "tier")
     return "client" if "client" in tiers else min(tiers, default=None)
 
 
 def series_name(operation: str, outcome: str) -> str:
-    """How an operation with its outcome is called in legends."""
+    """The name of an operation with its outcome in legends."""
     name = "all operations" if operation == ALL else operation
     return name if outcome in PLAIN_OUTCOMES else f"{name} ({outcome})"
 
 
 def by_series(rows: Iterable[Row]) -> dict[Series, list[Row]]:
-    """Rows of each operation and outcome, those with most requests first and all operations together at the end."""
+    """Rows by operation and outcome, most requests first; the sum over all operations is last."""
     groups: dict[Series, list[Row]] = {}
     for row in rows:
         groups.setdefault((row["operation"], row["outcome"]), []).append(row)
     weights = {series: sum(row.get("count") or 0 for row in group) for series, group in groups.items()}
 
-    def place(series: Series) -> tuple[bool, int, int, Series]:
+    def sort_key(series: Series) -> tuple[bool, int, int, Series]:
         rank = ORDER.index(series[0]) if series[0] in ORDER else len(ORDER)
         return series[0] == ALL, -weights[series], rank, series
 
-    return {series: groups[series] for series in sorted(groups, key=place)}
+    return {series: groups[series] for series in sorted(groups, key=sort_key)}
 
 
 def levels_of(row: Row, column: str = "levels") -> dict[str, Any]:
@@ -79,7 +79,7 @@ def levels_of(row: Row, column: str = "levels") -> dict[str, Any]:
 
 
 def numeric(values: Iterable[Any]) -> list[float] | None:
-    """The values as numbers, or nothing when one is a word."""
+    """The values as numbers, or None if one is not a number."""
     numbers = []
     for value in values:
         if isinstance(value, bool):
@@ -98,16 +98,16 @@ class Stages:
     load_s: float | None = None
     window_from_s: float | None = None
     window_to_s: float | None = None
-    found_s: float | None = None
-    """Where MSER-5 sees the end of the warm-up."""
+    steady_from_s: float | None = None
+    """Where MSER-5 estimates the end of the warm-up."""
 
 
-UNKNOWN = Stages()
+NO_STAGES = Stages()
 
 
 @dataclass(frozen=True)
-class RunFacts:
-    """What ``facts.json`` says of one run, with what is missing left empty."""
+class RunMetadata:
+    """The entry of one run in ``facts.json``; missing values are empty."""
 
     run: str
     experiment: str = ""
@@ -115,68 +115,70 @@ class RunFacts:
     levels: dict[str, Any] = field(default_factory=dict)
     repetition: int = 1
     valid: bool | None = None
-    sentences: Sequence[str] = ()
+    reasons: Sequence[str] = ()
     thresholds: Sequence[Mapping[str, Any]] = ()
     load: tuple[int, int] | None = None
     window: tuple[int, int] | None = None
-    more: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
     """Everything else: settings, machines, seed, versions."""
 
     @property
     def title(self) -> str:
-        """How a reader tells it from the others."""
-        return str(self.more.get("title") or self.label or self.run)
+        """A name that no other run of the analysis has."""
+        return str(self.details.get("title") or self.label or self.run)
 
     def stages(self, tables: Tables) -> Stages:
-        """Where warm-up and window lie."""
-        found = next((row["found_s"] for row in select(tables, "warm_up", run=self.run)), None)
-        given = next((row["given_s"] for row in select(tables, "warm_up", run=self.run)), None)
+        """Where warm-up and window begin and end."""
+        estimated = next((row["found_s"] for row in select(tables, "warm_up", run=self.run)), None)
+        configured = next((row["given_s"] for row in select(tables, "warm_up", run=self.run)), None)
         if self.load is None:
-            return Stages(window_from_s=given, found_s=found)
+            return Stages(window_from_s=configured, steady_from_s=estimated)
         start, end = self.load
         window = self.window or self.load
-        return Stages((end - start) / 1e9, (window[0] - start) / 1e9, (window[1] - start) / 1e9, found)
+        return Stages((end - start) / 1e9, (window[0] - start) / 1e9, (window[1] - start) / 1e9, estimated)
 
 
-_KNOWN = {"run", "experiment", "label", "levels", "repetition", "valid", "sentences", "thresholds", "load", "window"}
+_FIELDS = {"run", "experiment", "label", "levels", "repetition", "valid", "sentences", "thresholds", "load", "window"}
 
 
-def run_facts(tables: Tables, facts: Mapping[str, Any]) -> list[RunFacts]:
-    """Every run of the analysis in the order of the facts, then those that only the tables know."""
-    told = [_told(entry) for entry in facts.get("runs") or []]
-    known = {run.run for run in told}
-    told += [RunFacts(run=name, label=name) for name in distinct(select(tables, "summary"), "run") if name not in known]
-    points = Counter((run.experiment, run.label) for run in told)
-    runs = Counter((run.experiment, run.label, run.repetition) for run in told)
-    return [replace(run, more={**run.more, "title": _title(run, points, runs)}) for run in told]
+def run_metadata(tables: Tables, metadata: Mapping[str, Any]) -> list[RunMetadata]:
+    """Every run of the analysis, in the order of the metadata; then runs that only the tables have."""
+    runs = [_run_from_entry(entry) for entry in metadata.get("runs") or []]
+    listed = {run.run for run in runs}
+    runs += [
+        RunMetadata(run=name, label=name) for name in distinct(select(tables, "summary"), "run") if name not in listed
+    ]
+    points = Counter((run.experiment, run.label) for run in runs)
+    repetitions = Counter((run.experiment, run.label, run.repetition) for run in runs)
+    return [replace(run, details={**run.details, "title": _title(run, points, repetitions)}) for run in runs]
 
 
-def _title(run: RunFacts, points: Counter[Any], runs: Counter[Any]) -> str:
-    """The label, with the repetition where there are several; the id where that still leaves two alike."""
+def _title(run: RunMetadata, points: Counter[Any], runs: Counter[Any]) -> str:
+    """The label, with the repetition if there are several; the id if that is still not unique."""
     if not run.label or runs[run.experiment, run.label, run.repetition] > 1:
         return run.run
     return f"{run.label}, repetition {run.repetition}" if points[run.experiment, run.label] > 1 else run.label
 
 
-def _told(entry: Mapping[str, Any]) -> RunFacts:
+def _run_from_entry(entry: Mapping[str, Any]) -> RunMetadata:
     state = entry.get("state") or "done"
-    ended_badly = () if state == "done" else (f"{state}: {entry.get('why') or 'nobody said why'}",)
-    return RunFacts(
+    failure = () if state == "done" else (f"{state}: {entry.get('why') or 'no reason was recorded'}",)
+    return RunMetadata(
         run=str(entry.get("run") or entry.get("id") or ""),
         experiment=str(entry.get("experiment") or ""),
         label=str(entry.get("label") or ""),
         levels=levels_of(dict(entry)),
         repetition=int(entry.get("repetition") or 1),
-        valid=False if ended_badly else entry.get("valid"),
-        sentences=(*ended_badly, *(entry.get("sentences") or ())),
+        valid=False if failure else entry.get("valid"),
+        reasons=(*failure, *(entry.get("sentences") or ())),
         thresholds=tuple(entry.get("thresholds") or ()),
-        load=_stretch(entry.get("load")),
-        window=_stretch(entry.get("window")),
-        more={key: value for key, value in entry.items() if key not in _KNOWN},
+        load=_interval_ns(entry.get("load")),
+        window=_interval_ns(entry.get("window")),
+        details={key: value for key, value in entry.items() if key not in _FIELDS},
     )
 
 
-def _stretch(value: Any) -> tuple[int, int] | None:
+def _interval_ns(value: Any) -> tuple[int, int] | None:
     if not value:
         return None
     if isinstance(value, Mapping):

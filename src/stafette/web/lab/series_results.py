@@ -163,12 +163,12 @@ def analysis(one: Series) -> Analysis:
 @functools.lru_cache(maxsize=4)
 def _analysis(place: Path, _changed: int) -> Analysis:
     from stafette.report import figures, page  # with Plotly, which takes a while
-    from stafette.report.headline import key_figures
+    from stafette.report.headline import key_metrics
     from stafette.report.sections import drawn_runs, sections
 
     tables, facts = page.load(place)
-    found = figures.run_facts(tables, facts)
-    key, intervals = key_figures(found, tables)
+    found = figures.run_metadata(tables, facts)
+    key, intervals = key_metrics(found, tables)
     return Analysis(
         sections(tables, found, facts.get("notes") or ()), [run.title for run in drawn_runs(found)], key, intervals
     )
