@@ -160,7 +160,7 @@ class Broker:
         await self.healthy.close()
         runtime, core = self.runtime, self.runtime.core
         async with asyncio.timeout(PATIENCE):
-            await runtime.everybody_gone()
+            await runtime.wait_until_disconnected()
             while tasks := runtime._tasks | runtime._calls:
                 await asyncio.wait(tasks)
         assert (core.sessions, core.idle_timeouts._deadlines, core.admission.active, len(core.waiting)) == (

@@ -120,7 +120,7 @@ async def test_workers_share_the_load_and_one_that_dies_is_replaced(processes: B
 
         # When one dies, then its clients go on elsewhere, and another takes its place
         os.kill(first, signal.SIGKILL)
-        await broker.says(rf"worker \d \(process ({first})\) was killed by SIGKILL; starting it again")
+        await broker.says(rf"worker \d \(process ({first})\) was killed by SIGKILL; restarting it")
         third = int((await broker.says(r"broker \S+/(\d+) serves", times=3))[2])
         assert (await processes.status()).keys() == {second, third}
 
@@ -182,7 +182,7 @@ async def test_an_operator_can_look_at_all_brokers_and_end_them(processes: Broke
 
 
 async def test_stacks_are_shown_while_the_event_loop_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "TALK_SECONDS", 0.1)
+    monkeypatch.setattr(control, "COMMAND_SECONDS", 0.1)
     stuck, released = threading.Event(), threading.Event()
 
     def get_stuck() -> None:
@@ -225,7 +225,7 @@ async def test_shutdown_is_answered_before_it_begins(tmp_path: Path) -> None:
                 operator.connect(str(path))
                 operator.sendall(b"shutdown\n")
                 assert await answers.get() == b'{"ok":"draining"}\n'
-            commands._waiting_for_the_end.pop().close()  # as the kernel would at the end of the process
+            commands._shutdown_connections.pop().close()  # as the kernel would at the end of the process
 
 
 async def test_a_data_folder_too_deep_for_a_socket(database: str, tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ async def test_a_port_that_is_taken(processes: Brokers, database: str, tmp_path:
         ]
         for code, out, said in await asyncio.gather(*attempts):
             assert (code, out) == (3, ""), said
-            assert re.fullmatch(r"stafette: port \d+ of 127.0.0.1 is taken by another program; [^\n]* --port\n", said)
+            assert re.fullmatch(r"stafette: port \d+ of 127.0.0.1 is in use by another program; [^\n]* --port\n", said)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -371,7 +371,7 @@ async def test_other_machines_need_tls_and_a_secret(processes: Brokers, tls: tup
     broker = await processes.start("--host", "0.0.0.0", *tls)
     assert broker.url == f"stafettes://0.0.0.0:{broker.port}"
     safe = f"stafettes://127.0.0.1:{broker.port}?ca={tls[1]}"
-    with pytest.raises(errors.NotAuthenticated, match="wants a secret"):
+    with pytest.raises(errors.NotAuthenticated, match="requires a secret"):
         await stafette.aio.connect(safe, name="alice")
     async with await stafette.aio.connect(safe, name="alice", secret="open sesame") as alice:
         await alice.ping()

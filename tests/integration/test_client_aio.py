@@ -373,7 +373,7 @@ async def test_a_repeated_read_waits_only_for_the_rest_of_its_time(brokers: Brok
         while not _parked(runtime):
             await alice.ping()
         proxy.cut()
-        await runtime.everybody_gone()
+        await runtime.wait_until_disconnected()
         while not _parked(runtime):
             await alice.ping()
         [wait] = _parked(runtime)
@@ -534,7 +534,7 @@ async def test_a_broker_that_leaves_loses_and_doubles_nothing(brokers: Brokers, 
     async with asyncio.timeout(GUARD):
         await here.drain()
         counts = await asyncio.gather(*sending)  # no request has failed
-        await here.everybody_gone()
+        await here.wait_until_disconnected()
     assert (await clients[0].queue("jobs")).messages == sum(counts)
     assert _names(there) == {client.name for client in clients}
 
@@ -552,7 +552,7 @@ async def test_reads_that_wait_go_on_waiting_through_another_broker(brokers: Bro
         await alice.ping()
     async with asyncio.timeout(GUARD):
         await here.drain()
-        await here.everybody_gone()
+        await here.wait_until_disconnected()
         await bob.send("jobs", b"1")
         await bob.send("jobs", b"2")
         message, lease = await receiving, await leasing

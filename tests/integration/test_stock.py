@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from stafette import errors
-from stafette.broker.diagnostics import Recent, published
+from stafette.broker.diagnostics import Recent, published_metrics
 from stafette.broker.maintenance.history import WriteHistory, until_slot, work_of
 from stafette.broker.maintenance.message_counts import CountMessages
 from stafette.broker.runtime import Runtime
@@ -334,11 +334,11 @@ async def test_a_broker_takes_stock_and_publishes_its_figures(
     assert (await console.stock()).ready == 1
     assert 0 < service.seconds <= 10
     recent = Recent()
-    figures = published(runtime, recent)
-    assert (figures["url"], figures["sent"], figures["clients"]) == (url, 1, 1)
-    assert figures["mean_batch"] is not None
-    assert published(runtime, recent)["mean_batch"] is None  # none since
+    metrics = published_metrics(runtime, recent)
+    assert (metrics["url"], metrics["sent"], metrics["clients"]) == (url, 1, 1)
+    assert metrics["mean_batch"] is not None
+    assert published_metrics(runtime, recent)["mean_batch"] is None  # none since
     own = [row for row in await console.brokers() if row.id == runtime.broker_id]
     assert own[0].figures is not None
-    assert set(own[0].figures) == set(figures)
+    assert set(own[0].figures) == set(metrics)
     assert own[0].figures["broker"] == own[0].name == runtime.name

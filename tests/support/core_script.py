@@ -116,7 +116,7 @@ class Script:
         """Requests that arrive in one piece of data; `partial`: with the beginning of another."""
         for request in requests:
             self.core.request(connection.session, request, self.now)
-        self.core.received(connection.session, self.now, partial=partial, whole=bool(requests))
+        self.core.received(connection.session, self.now, partial=partial, complete_frame=bool(requests))
         self.flush()
 
     def hang_up(self, connection: ScriptedConnection) -> None:

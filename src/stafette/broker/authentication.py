@@ -1,4 +1,4 @@
-"""Authentication: who says hello, and whether they are who they say. The core decides whether there is room."""
+"""Authentication: which client says hello, and whether its secret is right. The core decides whether there is room."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stafette.protocol import messages as wire
 
 
 async def identify(hello: wire.Hello, store: Store, *, require_secrets: bool) -> Identity:
-    """Register who says hello, or recognise it by its secret."""
+    """Register a new client, or check the secret of a known one."""
     if require_secrets and not hello.secret:
-        raise NotAuthenticated("this broker wants a secret; connect with one")
-    # Hashing takes its time by design, so it does that beside the event loop.
+        raise NotAuthenticated("this broker requires a secret; connect with one")
+    # Hashing is slow by design, so it runs in a thread.
     loop = asyncio.get_running_loop()
-    secret = await loop.run_in_executor(None, secrets.hashed, hello.secret) if hello.secret else None
-    identity = await store.clients.register(hello.name, mode=hello.mode, secret=secret)
+    secret = await loop.run_in_executor(None, secrets.hash_secret, hello.secret) if hello.secret else None
+    identity = await store.register(hello.name, mode=hello.mode, secret=secret)
     if identity.secret == secret:  # it has just been registered, or never had one
         return identity
     if identity.secret is None:

@@ -1,11 +1,11 @@
 """Commands for a running broker (or web process), over a Unix socket that only its own user can open.
 
-One connection is one command: a line in, a line of JSON out, ``{"ok": …}`` or ``{"error": sentence}``. A thread of its
-own answers, so that a broker whose event loop is stuck can still show where. ::
+One connection is one command: a line in, a line of JSON out, ``{"ok": …}`` or ``{"error": message}``. A separate thread
+answers, so that a broker whose event loop is stuck can still show where. ::
 
     DATA/run/broker-PID.sock               one per broker process
     DATA/run/web-PID.sock                  one per web process
-    /tmp/stafette-UID/HASH.run/…           instead, where DATA is too long for a socket's address
+    /tmp/stafette-UID/HASH.run/…           instead, if DATA is too long for a socket path
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from stafette.errors import InternalError, InvalidRequest, RequestTimeout, Unava
 
 log = logging.getLogger(__name__)
 
-LONGEST_ADDRESS = 103
-"""Bytes in the address of a Unix socket, on the systems that allow the least."""
+MAX_SOCKET_PATH = 103
+"""Bytes in the path of a Unix socket, on the systems with the lowest limit."""
 
 LINE_BYTES = 1024
-TALK_SECONDS = 5.0
-"""How long a command may take to arrive, and how long the event loop may take for its part of the answer."""
+COMMAND_SECONDS = 5.0
+"""How long a command may take to arrive, and how long the event loop may take to answer it."""
 
 Command = Callable[[], object]
 
 
 def folder_of(data: Path) -> Path:
-    """Where the sockets of the brokers with this data folder are."""
+    """The folder with the sockets of the brokers that use this data folder."""
     folder = data.resolve() / "run"
-    if len(os.fsencode(_socket(folder, 2**32))) <= LONGEST_ADDRESS:
+    if len(os.fsencode(_socket(folder, 2**32))) <= MAX_SOCKET_PATH:
         return folder
     digest = hashlib.sha256(os.fsencode(data.resolve())).hexdigest()[:8]
     return SOCKETS / f"stafette-{os.geteuid()}" / f"{digest}.run"
@@ -60,14 +60,14 @@ class Control:
         self._on_loop = on_loop
         self._anywhere = anywhere
         self._stop = stop
-        self._waiting_for_the_end: list[socket.socket] = []
+        self._shutdown_connections: list[socket.socket] = []
 
     @contextlib.contextmanager
     def serving(self, data: Path, kind: str = "broker") -> Iterator[None]:
-        """Answer commands. A process that cannot offer this serves all the same."""
+        """Answer commands. If the socket cannot be opened, the process serves without it."""
         try:
             path = _socket(_make_folder(data), os.getpid(), kind)
-            path.unlink(missing_ok=True)  # of a process that had the same id and was killed
+            path.unlink(missing_ok=True)  # left by a killed process that had the same id
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             listener.bind(str(path))
             path.chmod(0o600)
@@ -85,14 +85,14 @@ class Control:
     def _serve(self, listener: socket.socket) -> None:
         while True:
             connection, _ = listener.accept()
-            connection.settimeout(TALK_SECONDS)
+            connection.settimeout(COMMAND_SECONDS)
             command = ""
-            with contextlib.suppress(OSError):  # whoever asked has gone, or says nothing
+            with contextlib.suppress(OSError):  # the caller has gone, or sends nothing
                 command = connection.makefile("rb").readline(LINE_BYTES).decode(errors="replace").strip()
                 connection.sendall(msgspec.json.encode(self._answer(command)) + b"\n")
             if command == "shutdown":
-                # The kernel hangs up when the process has ended, which is what the operator waits for.
-                self._waiting_for_the_end.append(connection)
+                # The kernel closes the connection when the process has ended; the operator waits for that.
+                self._shutdown_connections.append(connection)
                 with contextlib.suppress(RuntimeError):  # its loop has ended already
                     self._loop.call_soon_threadsafe(self._stop)
             else:
@@ -106,14 +106,14 @@ class Control:
                 return {"ok": self._anywhere[command]()}
             if command in self._on_loop:
                 answer = asyncio.run_coroutine_threadsafe(_call(self._on_loop[command]), self._loop)
-                return {"ok": answer.result(timeout=TALK_SECONDS)}
+                return {"ok": answer.result(timeout=COMMAND_SECONDS)}
         except TimeoutError:
             return {"error": "the event loop is stuck; `stafette broker ctl stacks` shows where"}
         except Exception as error:
             log.exception("the command %s failed", command)
             return {"error": f"the command failed: {error}"}
-        known = ", ".join(sorted({"shutdown", *self._anywhere, *self._on_loop}))
-        return {"error": f"there is no command {command!r}; known are {known}"}
+        commands = ", ".join(sorted({"shutdown", *self._anywhere, *self._on_loop}))
+        return {"error": f"there is no command {command!r}; the commands are {commands}"}
 
 
 async def _call(command: Command) -> object:
@@ -133,23 +133,23 @@ def _make_folder(data: Path) -> Path:
 
 
 def ask_all(data: Path, command: str, kind: str = "broker") -> list[object]:
-    """Give a command to every broker with this data folder, all at once; returns the answer, or error, of each."""
+    """Send a command to all brokers with this data folder at once; returns the answer or error of each."""
     paths = sorted(folder_of(data).glob(f"{kind}-*.sock"))
-    with ThreadPoolExecutor(max_workers=max(len(paths), 1)) as talks:
-        answers = [answer for answer in talks.map(lambda path: _ask(path, command), paths) if answer is not None]
+    with ThreadPoolExecutor(max_workers=max(len(paths), 1)) as executor:
+        answers = [answer for answer in executor.map(lambda path: _ask(path, command), paths) if answer is not None]
     if not answers:
-        raise Unavailable(f"no {kind} with the data folder {data} runs here; name its folder with --data")
+        raise Unavailable(f"no {kind} with the data folder {data} is running here; give its folder with --data")
     return answers
 
 
 def _ask(path: Path, command: str) -> object:
-    """The answer; None when the socket is all that is left of a broker."""
+    """The answer; None if the broker has ended and left its socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
             connection.connect(str(path))
-            connection.settimeout(None if command == "shutdown" else 3 * TALK_SECONDS)
+            connection.settimeout(None if command == "shutdown" else 3 * COMMAND_SECONDS)
             connection.sendall(command.encode() + b"\n")
-            said = b"".join(iter(lambda: connection.recv(LINE_BYTES), b""))
+            payload = b"".join(iter(lambda: connection.recv(LINE_BYTES), b""))
         except (FileNotFoundError, ConnectionRefusedError):
             return None
         except PermissionError:
@@ -158,5 +158,5 @@ def _ask(path: Path, command: str) -> object:
             return RequestTimeout(f"the process behind {path} does not answer")
         except ConnectionError as error:
             return Unavailable(f"the process behind {path} went away: {error}")
-    answer = msgspec.json.decode(said, type=dict[str, object]) if said else {"error": f"{path} says nothing"}
+    answer = msgspec.json.decode(payload, type=dict[str, object]) if payload else {"error": f"{path} gave no answer"}
     return answer["ok"] if "ok" in answer else InternalError(str(answer["error"]))

@@ -1,4 +1,4 @@
-"""What a running broker tells its operator: metrics, memory, and what every thread and task is doing right now."""
+"""What a running broker shows its operator: metrics, memory, and the stacks of all threads and tasks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pathlib import Path
 from stafette.broker.metrics import Metrics
 from stafette.broker.runtime import Runtime
 
-STATEMENT = Path("/proc/self/statm")
+STATM_FILE = Path("/proc/self/statm")
 KIBIBYTE = 1024
-LARGEST_PLACES = 10
+MAX_ALLOCATION_SITES = 10
 
 
 def status(runtime: Runtime, url: str) -> dict[str, object]:
@@ -46,13 +46,13 @@ def status(runtime: Runtime, url: str) -> dict[str, object]:
 
 
 class Recent:
-    """Means since they were last asked for."""
+    """Means since the last call of `means`."""
 
     def __init__(self) -> None:
         self._before = (0, 0.0, 0, 0.0, 0.0)
 
     def means(self, metrics: Metrics) -> dict[str, object]:
-        """The size of a batch, and how many milliseconds requests waited and batches took; None: there were none."""
+        """Mean batch size, and milliseconds that requests waited and batches took; None: there were none."""
         now = (
             sum(metrics.batch_requests.counts),
             metrics.batch_requests.total,
@@ -69,21 +69,21 @@ class Recent:
         }
 
 
-def published(runtime: Runtime, recent: Recent) -> dict[str, object]:
-    """What operators elsewhere get to know of a broker."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
+def published_metrics(runtime: Runtime, recent: Recent) -> dict[str, object]:
+    """The metrics that a broker writes to the database, for operators on other machines."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
         **status(runtime, runtime.url),
         "sent": runtime.core.metrics.sent,
         "received": runtime.core.metrics.handed_out,
         **recent.means(runtime.core.metrics),
         "resident_bytes": _resident_bytes(),
-        "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3),
     }
 
 
 def memory(runtime: Runtime) -> dict[str, object]:
-    """How much memory there is in use and what may be holding it; cheap enough for a broker under load."""
+    """Memory in use, and what may hold it; cheap enough for a broker under load."""
     core = runtime.core
     sessions = list(core.sessions.values())
     return {
@@ -99,7 +99,7 @@ def memory(runtime: Runtime) -> dict[str, object]:
         "tasks": len(asyncio.all_tasks()),
         "garbage_counts": list(gc.get_count()),
         "garbage_collections": [generation["collections"] for generation in gc.get_stats()],
-        "allocated_at": _largest_places(),
+        "allocated_at": _largest_allocations(),
     }
 
 
@@ -116,25 +116,25 @@ def stacks(loop: asyncio.AbstractEventLoop) -> str:
     return text.getvalue()
 
 
-def _awaits(waiting: object) -> Iterator[str]:
-    """Where a coroutine waits, and where the one waits that it waits for, down to the last."""
-    while waiting is not None:
-        frame = getattr(waiting, "cr_frame", None) or getattr(waiting, "gi_frame", None)
+def _awaits(awaitable: object) -> Iterator[str]:
+    """The frame where a coroutine waits, then that of the coroutine it awaits, down to the last."""
+    while awaitable is not None:
+        frame = getattr(awaitable, "cr_frame", None) or getattr(awaitable, "gi_frame", None)
         if frame is not None:
             yield from traceback.format_stack(frame, limit=1)
-        waiting = getattr(waiting, "cr_await", None) or getattr(waiting, "gi_yieldfrom", None)
+        awaitable = getattr(awaitable, "cr_await", None) or getattr(awaitable, "gi_yieldfrom", None)
 
 
 def _resident_bytes() -> int:
     try:
-        return int(STATEMENT.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:  # elsewhere than on Linux: the most there ever was
+        return int(STATM_FILE.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # not Linux: the peak instead
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIBIBYTE
 
 
-def _largest_places() -> list[str] | str:
-    """Where most memory was allocated, if that is being traced: it slows everything down."""
+def _largest_allocations() -> list[str] | str:
+    """Where most memory was allocated, if tracemalloc is on; it slows everything down."""
     if not tracemalloc.is_tracing():
         return "not traced; start the broker with PYTHONTRACEMALLOC=1"
-    places = tracemalloc.take_snapshot().statistics("lineno")
-    return [str(place) for place in places[:LARGEST_PLACES]]
+    sites = tracemalloc.take_snapshot().statistics("lineno")
+    return [str(site) for site in sites[:MAX_ALLOCATION_SITES]]

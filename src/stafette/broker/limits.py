@@ -1,4 +1,4 @@
-"""What a broker takes on at most. Each limit is there so that overload is answered, not suffered."""
+"""The limits of a broker. With them, overload is refused at once instead of slowing everything down."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
 
 HELLO_FRAME = 16 * KIBIBYTE
-"""The largest frame before a hello: names and secrets are short, and nobody is trusted yet."""
+"""The largest frame before a hello: names and secrets are short, and the client is not yet trusted."""
 
 HELLO_SECONDS = 10.0
 """How long a connection may take to say hello."""
 
 FRAME_SECONDS = 10.0
-"""How long the rest of a begun frame may take to arrive."""
+"""How long the rest of a frame may take to arrive."""
 
 READ_SECONDS = 10.0
-"""How long a client that leaves too much unread may take to read a fair part of it."""
+"""How long a client with too many unread bytes may take to read FAIR_READ of them."""
 
 HANG_UP_SECONDS = 10.0
 """How long a client may take to read its last answers and hang up."""
 
 UNREAD_BYTES = 8 * MEBIBYTE
-"""How much a client may leave unread before no more requests are taken from it."""
+"""Unread bytes of a client from which on no more requests are taken from it."""
 
 FAIR_READ = MEBIBYTE
-"""How much of that it must read in READ_SECONDS, or it is cut off."""
+"""Bytes that such a client must read in READ_SECONDS, or it is disconnected."""
 
 BROKER_LEASE_SECONDS = 10.0
-"""How long the names of a crashed broker's clients stay taken. It renews three times as often."""
+"""How long the names of a crashed broker's clients stay taken. A broker renews its lease three times as often."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Limits:
     """The limits an operator may set."""
 
     clients: int = 10_000
-    """Sessions at once; beyond, a hello is answered ServerFull."""
+    """Concurrent sessions; beyond, a hello is answered with ServerFull."""
 
     in_flight: int = 20_000
     """Requests accepted and not yet answered, over all connections; beyond, Overloaded."""
@@ -49,7 +49,7 @@ class Limits:
     """The largest frame of a session."""
 
     batch: int = 512
-    """Requests in one call of the database: enough to amortise the commit, few enough to answer soon."""
+    """Requests in one database call: enough to amortise the commit, few enough to answer soon."""
 
     connections: int = 4
-    """Calls of the database at once."""
+    """Concurrent database calls."""

@@ -1,6 +1,6 @@
-"""What a broker counts about itself: plain numbers that cost next to nothing to add to, put into words only when asked.
+"""The metrics of a broker: plain counters that are cheap to increment, and are formatted only when read.
 
-Everything is added to on the event loop and may be read from any thread.
+All are incremented on the event loop and may be read from any thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SECONDS_BOUNDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 
 
 
 class Histogram:
-    """How often values fell between bounds."""
+    """Counts of values between bounds."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -30,8 +30,8 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
-    def cumulated(self) -> list[tuple[str, float]]:
-        """How many values were at most each bound, the last of which is infinite."""
+    def cumulative_counts(self) -> list[tuple[str, float]]:
+        """The number of values up to each bound; the last bound is infinite."""
         return list(zip((*map(str, self.bounds), "+Inf"), accumulate(self.counts), strict=True))
 
 
@@ -40,22 +40,22 @@ class Metrics:
 
     def __init__(self) -> None:
         self.answered: defaultdict[type[Request], int] = defaultdict(int)
-        """Answers to requests that were taken on, by kind."""
+        """Answers to accepted requests, by kind."""
         self.failed: defaultdict[tuple[type[Request], str], int] = defaultdict(int)
-        """Those of them that report an error, by kind and whose turn it is then."""
+        """Errors among them, by kind and group: caller, again or ours."""
         self.sent = 0
         """Messages sent, one per queue."""
         self.handed_out = 0
         """Messages received or leased."""
         self.batch_requests = Histogram(BATCH_BOUNDS)
         self.queue_seconds = Histogram(SECONDS_BOUNDS)
-        """From accepting a request until it went to the database for the first time."""
+        """From accepting a request to its first database call."""
         self.database_seconds = Histogram(SECONDS_BOUNDS)
         """Per batch."""
         self.received_bytes = 0
         self.sent_bytes = 0
         self.rounds: defaultdict[tuple[str, str], int] = defaultdict(int)
-        """Rounds of maintenance, by service and whether it worked."""
+        """Rounds of maintenance, by service and outcome."""
 
     def answer(self, request: Request, answer: Answer) -> None:
         """Count an answer, and the messages in it."""
@@ -76,5 +76,7 @@ class Metrics:
         failed = self.failed.copy()
         counts = {(kind.__name__, group): count for (kind, group), count in failed.items()}
         for kind, count in self.answered.copy().items():
-            counts[kind.__name__, "ok"] = count - sum(n for (other, _), n in failed.items() if other is kind)
+            counts[kind.__name__, "ok"] = count - sum(
+                n for (failed_kind, _), n in failed.items() if failed_kind is kind
+            )
         return counts

@@ -1,4 +1,4 @@
-"""The native protocol's connection: bytes in, requests to the core; answers out, with a bound on what is unread."""
+"""A connection of the native protocol: bytes in, requests to the core; answers out, with a limit on unread bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NativeConnection(asyncio.Protocol):
     # What the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Set the socket up and start to wait for a hello."""
+        """Set up the socket and wait for a hello."""
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=UNREAD_BYTES)
         keep_alive(transport)
@@ -44,10 +44,10 @@ class NativeConnection(asyncio.Protocol):
         arrived = tracing.now() if tracing else 0
         now = monotonic()
         core.metrics.received_bytes += len(data)
-        whole = False
+        complete_frame = False
         try:
             for payload in self._reader.feed(data):
-                whole = True
+                complete_frame = True
                 try:
                     request = tracing.decode(session, payload, arrived) if tracing else decode_request(payload)
                 except Undecodable as error:
@@ -56,7 +56,7 @@ class NativeConnection(asyncio.Protocol):
                 else:
                     core.request(session, request, now)
             else:
-                core.received(session, now, partial=self._reader.partial, whole=whole)
+                core.received(session, now, partial=self._reader.partial, complete_frame=complete_frame)
         except FrameTooLarge as error:
             core.end_stream(session, MessageTooLarge(f"{error}; send less at once"), now)
         runtime.flush()
@@ -74,7 +74,7 @@ class NativeConnection(asyncio.Protocol):
             self._runtime.flush()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """The client is gone."""
+        """The client has gone."""
         self._runtime.connection_lost(self.session)
 
     # What the core wants done
@@ -85,7 +85,7 @@ class NativeConnection(asyncio.Protocol):
         return self.transport.get_write_buffer_size() if self.transport is not None else 0
 
     def open(self) -> None:
-        """Allow the frames of a session, now that we know who it is."""
+        """Allow the frames of a session, now that the client is authenticated."""
         self._reader.limit = self._runtime.core.limits.frame
 
     def reply(self, request: Request | None, answer: Answer) -> None:
@@ -101,7 +101,7 @@ class NativeConnection(asyncio.Protocol):
         self.write(frame(encode(Goodbye(0, reason))))
 
     def write(self, data: bytes) -> None:
-        """Queue bytes for sending, if there is still somebody to read them."""
+        """Queue bytes for sending, if the connection is still open."""
         if transport := self._open_transport():
             self._runtime.core.metrics.sent_bytes += len(data)
             transport.write(data)

@@ -1,9 +1,9 @@
-"""Notifications between brokers: a send here wakes a read that waits there.
+"""Notifications between brokers: a send to one wakes a read that waits at another.
 
-Each broker announces in the database for which queues it has reads that wait, and hears from PostgreSQL when others do.
-After a send, outside its transaction, it notifies those who wait for that queue; notifications that gather while one is
-on its way go together. All this may be lost with a connection: behind it every read that waits tries again now and
-then.
+Each broker announces in the database the queues for which it has waiting reads, and PostgreSQL notifies it when others
+do. After a send, outside its transaction, it notifies the brokers with reads for that queue; notifications that gather
+during a call go together in the next. All this may be lost with a connection, so every waiting read also tries again
+every POLL_SECONDS.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 5.0
-"""How often reads that wait try again without a notification, and how long an interest outlives its read."""
+"""How often waiting reads try again without a notification, and how long an interest outlives its read."""
 
 RETRY_SECONDS = 1.0
 
 
 class Notifications:
-    """What one broker hears from and tells the others."""
+    """The notifications and interests that one broker exchanges with the others."""
 
     def __init__(
         self, store: Store, broker_id: int, runtime: Runtime, *, extra_channels: Mapping[str, Callable[[str], None]]
@@ -39,7 +39,7 @@ class Notifications:
         self._waiting = runtime.core.waiting
         self._interests = runtime.core.interests
         self._extra_channels = extra_channels
-        """Further channels on the same connection, each with who hears what comes there."""
+        """Further channels on the same connection, each with its callback."""
         self._notify_due = asyncio.Event()
         self._learn_due = asyncio.Event()
         self._announce_due = asyncio.Event()
@@ -62,12 +62,12 @@ class Notifications:
         while True:
             try:
                 await duty()
-            except Exception as error:  # notifications go on whatever happens, like maintenance
+            except Exception as error:  # notifications must continue, like maintenance
                 log.warning("notifications: %s", error, exc_info=not isinstance(error, StafetteError))
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _listen(self) -> None:
-        self._interests.announced = set()  # whatever broke the last connection may have emptied the table too
+        self._interests.announced = set()  # the table may have been emptied while the connection was down
         self._announce_due.set()
         self._learn_due.set()
         await self._store.pool.listen(
@@ -79,19 +79,19 @@ class Notifications:
         )
 
     async def _announce(self) -> None:
-        """Say for which queues reads wait; since a message may have come before that was known, they try again."""
+        """Announce the queues for which reads wait; then those reads try again: a message may have come before."""
         await self._announce_due.wait()
         self._announce_due.clear()
         interests = self._interests
         queues = self._waiting.queues | interests.announced
-        if queues == interests.announced:  # said already, while more reads began to wait
+        if queues == interests.announced:  # already announced
             return
         await self._store.brokers.announce_interests(self._broker_id, sorted(queues))
         new, interests.announced = queues - interests.announced, queues
         self._runtime.wake_reads(sorted(new))
 
     async def _learn(self) -> None:
-        """Ask for which queues the others wait."""
+        """Read the interests of the other brokers."""
         await self._learn_due.wait()
         self._learn_due.clear()
         self._interests.learn(await self._store.brokers.interests_elsewhere(self._broker_id))
@@ -104,7 +104,7 @@ class Notifications:
             await self._store.brokers.notify(notifications)
 
     async def _poll(self) -> None:
-        """The slow way behind the notifications; also takes back interests that nobody has any more."""
+        """Wake all reads now and then, in case a notification was lost; also withdraw interests without reads."""
         await asyncio.sleep(POLL_SECONDS)
         if self._interests.announced - self._waiting.queues:
             self._interests.announced &= self._waiting.queues

@@ -1,4 +1,4 @@
-"""What each kind of request does in the database: from requests to the Store's structs, and from its answers back."""
+"""The database call of each kind of request: from requests to the Store's structs, and from its answers back."""
 
 from __future__ import annotations
 
@@ -85,19 +85,19 @@ class Operations:
         ]
 
     async def _ack(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        return _done(
-            items, await self._store.messages.ack([LeaseRef(request.message, request.token) for _, request in items])
+        return _done_answers(
+            items, await self._store.ack([LeaseRef(request.message, request.token) for _, request in items])
         )
 
     async def _nack(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        given_back = [NackRequest(request.message, request.token, request.delay) for _, request in items]
-        answers = await self._store.messages.nack(given_back)
+        requests = [NackRequest(request.message, request.token, request.delay) for _, request in items]
+        answers = await self._store.nack(requests)
         for queue in {answer for answer in answers if isinstance(answer, str)}:
             self._arrived(queue)
-        return _done(items, [answer if isinstance(answer, StafetteError) else None for answer in answers])
+        return _done_answers(items, [answer if isinstance(answer, StafetteError) else None for answer in answers])
 
     async def _extend(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        return _done(
+        return _done_answers(
             items,
             await self._store.messages.extend(
                 [ExtendRequest(request.message, request.token, request.seconds) for _, request in items]
@@ -163,5 +163,5 @@ def _messages(items: Sequence[Item], answers: Sequence[Any]) -> list[Outcome]:
     ]
 
 
-def _done(items: Sequence[Item], answers: Sequence[StafetteError | None]) -> list[Outcome]:
+def _done_answers(items: Sequence[Item], answers: Sequence[StafetteError | None]) -> list[Outcome]:
     return [answer or wire.Done(request.id) for (_, request), answer in zip(items, answers, strict=True)]

@@ -1,7 +1,7 @@
-"""Commands of operators: a broker gets them from PostgreSQL, on a channel of its own, wherever the operator is.
+"""Commands of operators: a broker gets them from PostgreSQL, on its own channel, so an operator can be anywhere.
 
-A command is lost when the broker cannot listen just then, and one that has become pointless is ignored: the operator
-sees what happened, and may give it again.
+A command is lost if the broker is not listening at that moment. One that no longer applies is ignored. The operator
+sees the state and can repeat the command.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ log = logging.getLogger(__name__)
 
 
 def execute(command: str, runtime: Runtime) -> None:
-    """Do what an operator says: `drain`, or `disconnect` with the id of a client."""
+    """Execute a command: `drain`, or `disconnect` with the id of a client."""
     match command.split():
         case ["drain"]:
             if runtime.stop is not None:
-                log.info("an operator wants broker %s to drain", runtime.name)
+                log.info("an operator drains broker %s", runtime.name)
                 runtime.stop()
         case ["disconnect", client] if client.isdecimal():
             if runtime.disconnect(int(client)):
                 log.info("an operator has ended the session of client %s", client)
         case _:
-            log.warning("an operator command that this broker does not know: %r", command)
+            log.warning("unknown operator command: %r", command)

@@ -1,4 +1,4 @@
-"""A broker as a process: it serves until a signal, a command or the end of its parent tells it to stop, and drains."""
+"""A broker as a process: it serves until a signal, a command or the end of its parent stops it, then drains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import partial
 
 from stafette.broker import diagnostics
 from stafette.broker.control import Control
-from stafette.broker.prometheus import HOST, metrics_served
+from stafette.broker.prometheus import HOST, serve_metrics
 from stafette.broker.runtime import Runtime
 from stafette.broker.server import BrokerSettings, running
 
@@ -27,22 +27,22 @@ async def serve(
     worker: int = 0,
     started: Callable[[int], None],
 ) -> None:
-    """Serve until told to stop; `started` learns the port. A worker's lifeline ends when its parent does."""
+    """Serve until told to stop; `started` is called with the port. A worker's lifeline closes when its parent ends."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     if lifeline is not None:
-        loop.add_reader(lifeline, _parent_ended, lifeline, stop)
-    with ExitStack() as to_the_end:  # an operator may want to look at a broker that does not finish draining
+        loop.add_reader(lifeline, _on_parent_end, lifeline, stop)
+    with ExitStack() as until_exit:  # an operator may want to look at a broker that does not finish draining
         async with running(settings, listening) as (runtime, port):
             runtime.stop = stop.set
             if settings.metrics_port is not None:
                 requested_port = settings.metrics_port and settings.metrics_port + worker
-                metrics_port = to_the_end.enter_context(metrics_served(runtime, requested_port))
-                log.info("broker %s shows its metrics on http://%s:%d/metrics", runtime.name, HOST, metrics_port)
+                metrics_port = until_exit.enter_context(serve_metrics(runtime, requested_port))
+                log.info("broker %s serves metrics on http://%s:%d/metrics", runtime.name, HOST, metrics_port)
             if settings.data is not None:
-                to_the_end.enter_context(_control(runtime, settings.url(port), stop).serving(settings.data))
+                until_exit.enter_context(_control(runtime, settings.url(port), stop).serving(settings.data))
             log.info("broker %s serves %s", runtime.name, settings.url(port))
             started(port)
             await stop.wait()
@@ -50,8 +50,8 @@ async def serve(
         log.info("broker %s has ended", runtime.name)
 
 
-def _parent_ended(lifeline: socket.socket, stop: asyncio.Event) -> None:
-    asyncio.get_running_loop().remove_reader(lifeline)  # it would say so again and again
+def _on_parent_end(lifeline: socket.socket, stop: asyncio.Event) -> None:
+    asyncio.get_running_loop().remove_reader(lifeline)  # else it would be called again and again
     stop.set()
 
 

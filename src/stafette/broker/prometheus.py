@@ -1,7 +1,7 @@
 """Metrics for Prometheus: names `stafette_*`, seconds and bytes, labels from short fixed lists only.
 
-Nothing is kept here: a scrape reads the broker's own counters. Each worker serves its own, the first on the
-port that was given, the next on the port after it, and so on; adding them up is the monitoring's business.
+A scrape reads the broker's own counters. Each worker serves its own, the first on the configured port, the next on the
+port after it, and so on; Prometheus adds them up.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from stafette.broker.runtime import Runtime
 from stafette.errors import Unavailable
 
 HOST = "127.0.0.1"
-"""Metrics are for this machine's monitoring; others reach them through a proxy that asks who they are."""
+"""Metrics are served to this machine only; use a proxy with authentication for others."""
 
 
 Labels = TypeVar("Labels", bound=tuple[str, ...])
 
 
 class BrokerCollector(Collector):
-    """Puts a broker's metrics into Prometheus's words at the time of a scrape."""
+    """Converts a broker's metrics for Prometheus at each scrape."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -36,27 +36,25 @@ class BrokerCollector(Collector):
         core, metrics = self._runtime.core, self._runtime.core.metrics
         yield _gauge("clients_connected", "Clients with a session.", len(core.sessions))
         yield _gauge("connections", "Open connections, with or without a session.", len(core.connected))
-        yield _gauge(
-            "requests_in_flight", "Requests on their way to or from the database.", core.dispatcher.outstanding
-        )
+        yield _gauge("requests_in_flight", "Requests in the dispatcher or the database.", core.dispatcher.outstanding)
         yield _gauge("reads_parked", "Reads that wait for a message.", len(core.waiting))
         yield _gauge("uptime_seconds", "Since the start of this process.", self._runtime.uptime)
-        yield _counter("requests", "Answers to requests taken on.", ("operation", "outcome"), metrics.requests())
+        yield _counter("requests", "Answers to accepted requests.", ("operation", "outcome"), metrics.requests())
         refusals = {(reason,): count for reason, count in core.admission.refusals.copy().items()}
         yield _counter("refusals", "Requests and connections refused at once.", ("reason",), refusals)
         rounds = metrics.rounds.copy()
-        yield _counter("upkeep_rounds", "Rounds of each upkeep service.", ("service", "outcome"), rounds)
+        yield _counter("upkeep_rounds", "Rounds of each maintenance service.", ("service", "outcome"), rounds)
         batches = {(): sum(metrics.batch_requests.counts)}
-        yield _counter("batches", "Calls of the database for requests.", (), batches)
+        yield _counter("batches", "Database calls for requests.", (), batches)
         yield _counter("received_bytes", "Bytes from clients.", (), {(): metrics.received_bytes})
         yield _counter("sent_bytes", "Bytes to clients.", (), {(): metrics.sent_bytes})
-        yield _histogram("batch_requests", "Requests in one call of the database.", metrics.batch_requests)
-        yield _histogram("queue_seconds", "From accepting a request to its first call.", metrics.queue_seconds)
-        yield _histogram("database_seconds", "Duration of a call of the database.", metrics.database_seconds)
+        yield _histogram("batch_requests", "Requests in one database call.", metrics.batch_requests)
+        yield _histogram("queue_seconds", "From accepting a request to its first database call.", metrics.queue_seconds)
+        yield _histogram("database_seconds", "Duration of a database call.", metrics.database_seconds)
 
 
 @contextlib.contextmanager
-def metrics_served(runtime: Runtime, port: int) -> Iterator[int]:
+def serve_metrics(runtime: Runtime, port: int) -> Iterator[int]:
     """Serve a broker's metrics on a port, or with 0 on any; yields the port."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(BrokerCollector(runtime))
@@ -88,5 +86,5 @@ def _counter(name: str, text: str, labels: tuple[str, ...], values: Mapping[Labe
 
 def _histogram(name: str, text: str, histogram: Histogram) -> Metric:
     family = HistogramMetricFamily(f"stafette_{name}", text)
-    family.add_metric((), histogram.cumulated(), histogram.total)
+    family.add_metric((), histogram.cumulative_counts(), histogram.total)
     return family

@@ -1,7 +1,7 @@
-"""The runtime: carries out what the core decides, with asyncio. Calls of the database, timers, hellos and replies.
+"""The runtime: carries out the core's effects with asyncio: database calls, timers, authentication and replies.
 
-Effects of one input are taken together and carried out in order. What a connection reports meanwhile, such as that its
-client does not read, is an input of its own, whose effects follow.
+Effects of one input are taken together and carried out in order. Anything that a connection reports meanwhile, such as
+a client that does not read, is a separate input, whose effects follow.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from stafette.protocol import messages as wire
 
 log = logging.getLogger(__name__)
 
-_DEFECT = "the broker failed; its log says why"
+_DEFECT = "the broker failed; see its log"
 
 
 class Runtime:
@@ -58,9 +58,9 @@ class Runtime:
         self.store = store
         self.name = name
         self.url = ""
-        """Where clients connect, once it listens."""
+        """The URL for clients, once it listens."""
         self.stop: Callable[[], None] | None = None
-        """Lets the process drain and end, if it is ours to end."""
+        """Makes the process drain and end; None if the broker runs inside another program."""
         self.broker_id = 0
         """Its id in the database."""
         self.started_at = time.monotonic()
@@ -73,7 +73,7 @@ class Runtime:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._drained = asyncio.Event()
-        self._nobody_connected = asyncio.Event()
+        self._all_disconnected = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._calls: set[asyncio.Task[None]] = set()
         self._listening: asyncio.Task[None] | None = None
@@ -100,8 +100,8 @@ class Runtime:
         self._listening = asyncio.create_task(self.notifications.serve())
 
     async def evict_lost_sessions(self) -> None:
-        """Hang up on clients whose name another broker has taken while this one was away."""
-        tokens = await self.store.brokers.sessions(self.broker_id)
+        """Hang up on clients whose name another broker took while this one was not alive."""
+        tokens = await self.store.broker_sessions(self.broker_id)
         for session in self.core.evict(tokens):
             log.warning("client %s has a session at another broker", session.name)
         self.flush()
@@ -109,7 +109,7 @@ class Runtime:
     # Inputs
 
     def connection_lost(self, session: Session) -> None:
-        """A connection is gone."""
+        """A connection is closed."""
         self.core.close(session)
         self.flush()
 
@@ -124,20 +124,20 @@ class Runtime:
         self.flush()
 
     def drop_idle(self) -> None:
-        """Hang up on connections that have not done in time what they had to."""
+        """Hang up on connections whose idle timeout has passed."""
         self.core.drop_idle(time.monotonic())
         self.flush()
 
     def disconnect(self, client: int) -> bool:
-        """End a client's session; False when it is not here."""
-        done = self.core.disconnect(client, time.monotonic())
+        """End a client's session; False if it is not here."""
+        found_session = self.core.disconnect(client, time.monotonic())
         self.flush()
-        return done
+        return found_session
 
     # Effects
 
     def flush(self) -> None:
-        """Carry out what the core has decided, and see to what follows from it."""
+        """Carry out the core's effects, and schedule dispatching, notifications and the timer."""
         core = self.core
         if core.effects and not self._flushing:
             self._flushing = True
@@ -147,13 +147,13 @@ class Runtime:
             self._flushing = False
         if core.dispatcher.has_news and not self._dispatch_scheduled:
             self._dispatch_scheduled = True
-            asyncio.get_running_loop().call_soon(self._dispatch)  # with whatever else arrives in this turn of the loop
+            asyncio.get_running_loop().call_soon(self._dispatch)  # with what else arrives in this turn of the loop
         if self.notifications is not None and (core.interests.has_news or core.interests.notifications):
             self.notifications.wake()
         if len(core.waiting):
             self._set_timer()
         if not core.connected:
-            self._nobody_connected.set()
+            self._all_disconnected.set()
         if core.draining and core.drained:
             self._drained.set()
 
@@ -183,7 +183,7 @@ class Runtime:
                     session.connection.close()
                 case Abort(session):
                     session.connection.abort()
-        except Exception:  # one client's fault is its own: the others get their answers
+        except Exception:  # one client's failure must not affect the others
             log.exception("could not carry out %s", type(effect).__name__)
             if isinstance(effect, Reply):
                 effect.session.connection.abort()
@@ -217,7 +217,7 @@ class Runtime:
 
     async def _execute(self, batch: Batch) -> None:
         core, size = self.core, len(batch.tickets)
-        began = time.perf_counter_ns()
+        started = time.perf_counter_ns()
         outcomes: Sequence[Outcome]
         try:
             outcomes = await self._operations.perform(batch)
@@ -227,12 +227,12 @@ class Runtime:
             log.exception("%s failed", batch.operation)
             outcomes = [InternalError(_DEFECT)] * size
         ended = time.perf_counter_ns()
-        core.metrics.database_seconds.add((ended - began) / 1e9)
+        core.metrics.database_seconds.add((ended - started) / 1e9)
         core.metrics.batch_requests.add(size)
         core.dispatcher.finished(batch)
-        self._start_batches()  # before the answers go out: the database need not wait for that
+        self._start_batches()  # before the answers: the database need not wait for them
         if self.tracing is not None:
-            self.tracing.performed(batch.tickets, began, ended)
+            self.tracing.performed(batch.tickets, started, ended)
         core.complete(batch, outcomes, time.monotonic())
         self.flush()
 
@@ -264,7 +264,7 @@ class Runtime:
         self.flush()
 
     def _release(self, client: int, token: int) -> None:
-        """Take a client offline; those who leave in the same turn of the loop go together."""
+        """Take a client offline; those that leave in the same turn of the loop share one call."""
         if not self._names_to_release:
             _spawn(self._release_names(), self._tasks)
         self._names_to_release.append((client, token))
@@ -273,26 +273,26 @@ class Runtime:
         await asyncio.sleep(0)
         names, self._names_to_release = self._names_to_release, []
         try:
-            await self.store.clients.release_sessions(names)
-        except StafetteError as error:  # their names come free when the broker's next session takes them
+            await self.store.release_sessions(names)
+        except StafetteError as error:  # a later session of the same client takes its name over
             log.warning("could not take %d clients offline: %s", len(names), error)
 
     # The end
 
     async def drain(self) -> None:
-        """Answer what was accepted, refuse what comes after, and say goodbye."""
+        """Answer accepted requests, refuse later ones, and say goodbye."""
         self.core.drain(time.monotonic())
         self.flush()
         await self._drained.wait()
 
-    async def everybody_gone(self) -> None:
+    async def wait_until_disconnected(self) -> None:
         """Wait until no connection is left."""
         while self.core.connected:
-            self._nobody_connected.clear()
-            await self._nobody_connected.wait()
+            self._all_disconnected.clear()
+            await self._all_disconnected.wait()
 
     async def leave(self) -> None:
-        """Sign off in the database; every session ends with this."""
+        """Leave the database's list of brokers; all sessions end with it."""
         for session in list(self.core.connected):
             session.connection.close()
         if self._timer is not None:
@@ -304,11 +304,11 @@ class Runtime:
         try:
             await self.store.brokers.leave(self.broker_id)
         except StafetteError as error:
-            log.warning("could not sign off, the lease will run out instead: %s", error)
+            log.warning("could not leave the list of brokers, the lease will run out instead: %s", error)
 
 
 def _spawn(work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]) -> None:
-    """Start a task that stays in a set until it ends: the loop itself does not hold on to it."""
+    """Start a task and keep it in a set until it ends: the loop itself has only a weak reference."""
     task = asyncio.create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)

@@ -1,4 +1,4 @@
-"""One broker process: a runtime that listens on a port until it is told to stop."""
+"""One broker: a runtime that listens on a port until it is told to stop."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from stafette.broker.maintenance.leases import ExpireLeases
 from stafette.broker.maintenance.message_counts import CountMessages
 from stafette.broker.native import NativeConnection
 from stafette.broker.runtime import Runtime
-from stafette.broker.tracing import traced
+from stafette.broker.tracing import open_tracing
 from stafette.database.store import Store
 from stafette.errors import InvalidRequest, StafetteError
 
 BACKLOG = 4096
-"""Connections the kernel may keep for us while we are busy: thousands of clients come back at once after a failure."""
+"""Connections that the kernel keeps while the broker is busy: after a failure thousands of clients reconnect."""
 
 FAREWELL_SECONDS = 5.0
 """How long clients have, after goodbye, to read their last answers and hang up."""
@@ -48,20 +48,20 @@ class BrokerSettings:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     metrics_port: int | None = None
-    """Where to serve metrics for Prometheus: of the first worker, the others count up; 0 for any free port."""
+    """Port for Prometheus metrics of the first worker, the others count up; 0 for any free port."""
     data: Path | None = None
-    """The folder in which `stafette broker ctl` looks for this broker."""
+    """The data folder, where `stafette broker ctl` finds this broker's socket."""
     trace: Path | None = None
-    """The folder for the trace of every request; without, none is kept."""
+    """The folder for the trace of all requests; without it, none is written."""
     run: str = ""
-    """What the rows of the trace say they belong to."""
+    """The id of the run, for the rows of the trace."""
     clock_ahead_ns: int = 0
-    """How far the clock of this machine is ahead of the one that the trace's times are to be of."""
+    """How far this machine's clock is ahead of the reference clock of the trace."""
     name: str | None = None
-    """What the broker is called; without, it is called by its host, port and process."""
+    """The broker's name; by default host, port and process id."""
 
     def check(self) -> None:
-        """Refuse to serve strangers without TLS and secrets, unless told to."""
+        """Raises InvalidRequest if TLS is misconfigured, or is missing although other machines can connect."""
         check_protection(self.host, self.tls_certificate, self.tls_key, insecure=self.insecure)
         self.tls()
 
@@ -72,11 +72,11 @@ class BrokerSettings:
 
     @property
     def require_secrets(self) -> bool:
-        """Whether every client must prove who it is: those of other machines must."""
+        """Whether every client needs a secret: if other machines can connect."""
         return not self.local and not self.insecure
 
     def tls(self) -> ssl.SSLContext | None:
-        """What encrypts connections, if anything does."""
+        """The TLS context; None without a certificate."""
         if self.tls_certificate is None:
             return None
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -90,13 +90,13 @@ class BrokerSettings:
         return context
 
     def url(self, port: int) -> str:
-        """Where clients find the broker."""
+        """The URL for clients."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"stafette{'s' if self.tls_certificate else ''}://{host}:{port}"
 
 
 def _no_password() -> str:
-    """Keeps OpenSSL from asking for one on the terminal."""
+    """Prevents OpenSSL from asking for a password on the terminal."""
     return ""
 
 
@@ -109,9 +109,9 @@ SERVICES: tuple[type[Service], ...] = (
 async def running(
     settings: BrokerSettings, listening: Sequence[socket.socket] | None = None
 ) -> AsyncIterator[tuple[Runtime, int]]:
-    """A broker that serves on the port it yields, drained and signed off at the end.
+    """A broker that serves on the port it yields; at the end it is drained and leaves the list of brokers.
 
-    It listens on the bound sockets it is given, else on those that the settings ask for.
+    It listens on the bound sockets in `listening`, else on those of the settings.
     """
     settings.check()
     sockets = bind(settings.host, settings.port) if listening is None else listening
@@ -121,13 +121,12 @@ async def running(
         port = int(sockets[0].getsockname()[1])
         async with await Store.open(
             settings.database,
-            connections=settings.limits.connections
-            + 2,  # for maintenance, whatever the load; one may be counting for long
+            connections=settings.limits.connections + 2,  # two for maintenance, as one may be counting for long
             unsafe_durability=settings.unsafe_durability,
         ) as store:
             name = settings.name or f"{socket.gethostname()}:{port}/{os.getpid()}"
             tracing = bound.enter_context(
-                traced(settings.trace, run=settings.run, node=name, ahead_ns=settings.clock_ahead_ns)
+                open_tracing(settings.trace, run=settings.run, node=name, ahead_ns=settings.clock_ahead_ns)
             )
             runtime = Runtime(
                 store, settings.limits, name=name, require_secrets=settings.require_secrets, tracing=tracing
@@ -153,13 +152,13 @@ async def running(
                 await runtime.leave()
 
 
-async def _listen(runtime: Runtime, on: socket.socket, tls: ssl.SSLContext | None) -> asyncio.Server:
+async def _listen(runtime: Runtime, listener: socket.socket, tls: ssl.SSLContext | None) -> asyncio.Server:
     loop = asyncio.get_running_loop()
-    return await loop.create_server(lambda: NativeConnection(runtime), sock=on, backlog=BACKLOG, ssl=tls)
+    return await loop.create_server(lambda: NativeConnection(runtime), sock=listener, backlog=BACKLOG, ssl=tls)
 
 
 async def _farewell(runtime: Runtime) -> None:
-    """Wait until clients have read their last answers and hung up, but not for ever."""
+    """Wait until clients have read their last answers and hung up, for FAREWELL_SECONDS at most."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(FAREWELL_SECONDS):
-            await runtime.everybody_gone()
+            await runtime.wait_until_disconnected()

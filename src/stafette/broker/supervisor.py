@@ -1,9 +1,9 @@
-"""Several broker processes on one port, and the parent that looks after them.
+"""Several broker processes on one port, and the parent that supervises them.
 
-The parent does nothing but start workers, start again those that die, pass on the signal to stop, and end when all have
-ended. A socket pair ties each worker to it: over it the worker reports that it serves, or why it cannot; and when the
-parent dies its end closes, which the worker takes for the signal to stop. The first worker must serve before the others
-are started, so that what is wrong with all of them is said once.
+The parent starts workers, restarts those that die, forwards the signal to stop, and ends when all have ended. Each
+worker has a socket pair with the parent. Over it the worker reports that it serves, or why it cannot. If the parent
+dies, its end closes and the worker stops. The first worker must serve before the others start, so that an error that
+all of them would have is reported once.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from stafette.errors import InternalError, StafetteError, from_code
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds before a dead worker is started again: doubling with each death in a row."""
+FIRST_RESTART_SECONDS, MAX_RESTART_SECONDS = 0.5, 30.0
+"""Seconds before a dead worker is restarted: doubled with each death in a row."""
 
 HEALTHY_SECONDS = 60.0
-"""A worker that lived so long was well: its death is the first in a row."""
+"""A worker that lived this long was healthy: its death counts as the first in a row."""
 
 ERROR = 1
 STOP = (signal.SIGTERM, signal.SIGINT)
@@ -42,16 +42,16 @@ REPORT_BYTES = 65536
 
 
 class Report(msgspec.Struct):
-    """What a worker says once: that it serves on a port, or the error that keeps it from that."""
+    """What a worker reports: the port on which it serves, or the error that ends it."""
 
     port: int = 0
     code: int = 0
-    sentence: str = ""
+    message: str = ""
 
 
 @dataclass
 class Worker:
-    """One place among the workers, and the process that fills it, if any."""
+    """One of the workers, and its present process, if any."""
 
     number: int
     pid: int | None = None
@@ -59,28 +59,28 @@ class Worker:
     started_at: float = 0.0
     deaths: int = 0
     due_at: float | None = None
-    """When to start it (again)."""
+    """When to start it, or start it again."""
 
-    def last_words(self) -> str:
-        """The error that it reported at the end, if it did; also closes the lifeline."""
+    def read_final_error(self) -> str:
+        """The error that it reported before it ended, or ""; also closes the lifeline."""
         assert self.lifeline is not None
         self.lifeline.setblocking(False)
         with suppress(OSError):
-            said = self.lifeline.recv(REPORT_BYTES)
+            payload = self.lifeline.recv(REPORT_BYTES)
             self.close()
-            reports = msgspec.json.Decoder(Report).decode_lines(said)
-            return next((f"failed: {report.sentence}" for report in reports if report.code), "")
+            reports = msgspec.json.Decoder(Report).decode_lines(payload)
+            return next((f"failed: {report.message}" for report in reports if report.code), "")
         return ""
 
     def close(self) -> None:
-        """Let go of the lifeline of a process that has ended."""
+        """Close the lifeline of a process that has ended."""
         if self.lifeline is not None:
             self.lifeline.close()
             self.lifeline = None
 
 
 class Workers:
-    """The parent."""
+    """The parent process."""
 
     def __init__(self, settings: BrokerSettings, count: int) -> None:
         self._settings = settings
@@ -89,33 +89,33 @@ class Workers:
         self._code = 0
 
     def run(self, started: Callable[[int], None]) -> int:
-        """Serve until told to stop; returns the exit code. `started` learns the port."""
+        """Serve until told to stop; returns the exit code. `started` is called with the port."""
         self._settings.check()
-        held = reserve(self._settings.host, self._settings.port)
-        self._settings = replace(self._settings, port=port_of(held))
-        woken, wake = socket.socketpair()
-        wake.setblocking(False)
-        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        reserved = reserve(self._settings.host, self._settings.port)
+        self._settings = replace(self._settings, port=port_of(reserved))
+        wakeup_reader, wakeup_writer = socket.socketpair()
+        wakeup_writer.setblocking(False)
+        signal.set_wakeup_fd(wakeup_writer.fileno(), warn_on_full_buffer=False)
         for number in (*STOP, signal.SIGCHLD):
             signal.signal(number, self._on_signal)
-        first, *others = self._workers
+        first, *other_workers = self._workers
         self._start(first)
         try:
-            if self._serves(first):
+            if self._wait_until_serving(first):
                 started(self._settings.port)
-                for worker in others:
+                for worker in other_workers:
                     worker.due_at = 0.0
             while any(worker.pid or worker.due_at is not None for worker in self._workers):
-                self._start_those_due()
-                if select.select([woken], [], [], self._pause())[0]:
-                    woken.recv(REPORT_BYTES)
-                self._bury()
+                self._start_due()
+                if select.select([wakeup_reader], [], [], self._pause())[0]:
+                    wakeup_reader.recv(REPORT_BYTES)
+                self._reap()
             return self._code
         finally:
-            signal.set_wakeup_fd(-1)  # the sockets go now, and signals may still come
+            signal.set_wakeup_fd(-1)  # the sockets close now, and signals may still come
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Pass the signal to stop on; for a child's end it is enough that it wakes us."""
+        """Forward the signal to stop. SIGCHLD needs no action: it wakes the loop."""
         if number in STOP:
             self._stopping = True
             for worker in self._workers:
@@ -126,59 +126,59 @@ class Workers:
     # Starting
 
     def _start(self, worker: Worker) -> None:
-        """Fork a worker; signals wait meanwhile, so that it is known to whoever passes them on."""
-        ours, theirs = socket.socketpair()
+        """Fork a worker. Signals are blocked until its pid is stored, so that it gets them too."""
+        parent_end, child_end = socket.socketpair()
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP)
         try:
             if self._stopping:
                 return
             pid = os.fork()
             if not pid:
-                self._be(worker.number, ours, theirs)
-            worker.pid, worker.lifeline, worker.started_at, worker.due_at = pid, ours, time.monotonic(), None
+                self._run_child(worker.number, parent_end, child_end)
+            worker.pid, worker.lifeline, worker.started_at, worker.due_at = pid, parent_end, time.monotonic(), None
         finally:
-            theirs.close()
+            child_end.close()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP)
 
-    def _be(self, number: int, parents: socket.socket, lifeline: socket.socket) -> NoReturn:
-        """Be that worker, to the end of the process."""
+    def _run_child(self, index: int, parent_end: socket.socket, lifeline: socket.socket) -> NoReturn:
+        """Run as the worker, until the process exits."""
         code = ERROR
         try:
             signal.set_wakeup_fd(-1)
-            for caught in (*STOP, signal.SIGCHLD):
-                signal.signal(caught, signal.SIG_DFL)
+            for number in (*STOP, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP)
-            parents.close()
-            for other in self._workers:  # or a brother would keep the lifeline of this one open
+            parent_end.close()
+            for other in self._workers:  # else this child would keep the lifelines of other workers open
                 if other.lifeline:
                     other.lifeline.close()
-            called = self._settings.name and f"{self._settings.name}/{number + 1}"
-            code = _work(replace(self._settings, name=called), number, lifeline)
+            name = self._settings.name and f"{self._settings.name}/{index + 1}"
+            code = _run_worker(replace(self._settings, name=name), index, lifeline)
         except BaseException:
-            log.exception("worker %d failed", number)
+            log.exception("worker %d failed", index)
         finally:
             logging.shutdown()
             os._exit(code)
 
-    def _serves(self, worker: Worker) -> bool:
-        """Wait until a worker serves; raise what keeps it from that. False when it was told to stop before."""
+    def _wait_until_serving(self, worker: Worker) -> bool:
+        """Wait until a worker serves; raises the error that it reports. False if we are told to stop before."""
         assert worker.lifeline is not None
-        said = worker.lifeline.recv(REPORT_BYTES)
-        report = msgspec.json.decode(said, type=Report) if said else None
+        payload = worker.lifeline.recv(REPORT_BYTES)
+        report = msgspec.json.decode(payload, type=Report) if payload else None
         if report is None and not self._stopping:
-            raise InternalError("the first worker died before it served; its log says why")
+            raise InternalError("the first worker died before it served; see its log")
         if report is not None and report.code:
-            raise from_code(report.code, report.sentence)
+            raise from_code(report.code, report.message)
         return report is not None
 
-    # Burying, and starting again
+    # Reaping and restarting
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         for worker in self._workers:
             if worker.pid is None:
                 continue
-            ended, status = os.waitpid(worker.pid, os.WNOHANG)
-            if not ended:
+            pid, status = os.waitpid(worker.pid, os.WNOHANG)
+            if not pid:
                 continue
             worker.pid = None
             code = os.waitstatus_to_exitcode(status)
@@ -187,17 +187,17 @@ class Workers:
             elif self._stopping:
                 self._code = ERROR
             else:
-                self._let_rise(worker, ended, worker.last_words() or _manner(code))
+                self._schedule_restart(worker, pid, worker.read_final_error() or _exit_reason(code))
 
-    def _let_rise(self, worker: Worker, pid: int, why: str) -> None:
-        """Have a worker started again, later each time that it dies soon."""
+    def _schedule_restart(self, worker: Worker, pid: int, reason: str) -> None:
+        """Restart a worker after a pause, which grows each time that it dies soon."""
         now = time.monotonic()
         worker.deaths = 1 if now - worker.started_at > HEALTHY_SECONDS else worker.deaths + 1
-        pause = min(FIRST_PAUSE * 2.0 ** (worker.deaths - 1), LONGEST_PAUSE)
+        pause = min(FIRST_RESTART_SECONDS * 2.0 ** (worker.deaths - 1), MAX_RESTART_SECONDS)
         worker.due_at = now + pause
-        log.error("worker %d (process %d) %s; starting it again in %g seconds", worker.number, pid, why, pause)
+        log.error("worker %d (process %d) %s; restarting it in %g seconds", worker.number, pid, reason, pause)
 
-    def _start_those_due(self) -> None:
+    def _start_due(self) -> None:
         for worker in self._workers:
             if worker.due_at is not None and worker.due_at <= time.monotonic():
                 self._start(worker)
@@ -207,11 +207,11 @@ class Workers:
         return max(min(due) - time.monotonic(), 0.0) if due else None
 
 
-def _work(settings: BrokerSettings, number: int, lifeline: socket.socket) -> int:
-    """What a worker does; returns its exit code."""
+def _run_worker(settings: BrokerSettings, index: int, lifeline: socket.socket) -> int:
+    """Run a broker in a worker process; returns the exit code."""
 
-    def say(report: Report) -> None:
-        with suppress(OSError):  # the parent has died, which the lifeline will tell
+    def send_report(report: Report) -> None:
+        with suppress(OSError):  # the parent has died; the lifeline will show it
             lifeline.sendall(msgspec.json.encode(report) + b"\n")
 
     try:
@@ -220,15 +220,15 @@ def _work(settings: BrokerSettings, number: int, lifeline: socket.socket) -> int
                 settings,
                 listening=bind(settings.host, settings.port, shared=True),
                 lifeline=lifeline,
-                worker=number,
-                started=lambda port: say(Report(port=port)),
+                worker=index,
+                started=lambda port: send_report(Report(port=port)),
             )
         )
     except StafetteError as error:
-        say(Report(code=error.code, sentence=str(error)))
+        send_report(Report(code=error.code, message=str(error)))
         return ERROR
     return 0
 
 
-def _manner(code: int) -> str:
+def _exit_reason(code: int) -> str:
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"died with exit code {code}"

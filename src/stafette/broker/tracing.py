@@ -1,7 +1,7 @@
-"""The broker's part of a trace: from the bytes of a request until its answer is handed to the socket.
+"""The broker's part of a trace: from the bytes of a request until its answer is written to the socket.
 
-The phases follow one another without a gap, so that they add up: `read` until decoding begins (others came in the same
-piece), `decode`, `queue` until the call of the database, `database`, `parked` while a read waits for a message,
+The phases follow one another without a gap, so that they add up: `read` until decoding begins (other requests came in
+the same piece), `decode`, `queue` until the database call, `database`, `parked` while a read waits for a message,
 `encode` from there until the answer is encoded (others of the same batch go first), `write`.
 """
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class RequestTiming(msgspec.Struct, gc=False):
-    """When a request in flight did what, so far."""
+    """The timestamps and durations of a request in flight, so far."""
 
     arrived: int
     decoding: int
     decoded: int
     payload: int
     since: int
-    """When the present phase began."""
+    """Start of the present phase."""
     queue: int = 0
     database: int = 0
     parked: int = 0
@@ -41,13 +41,13 @@ class RequestTiming(msgspec.Struct, gc=False):
 
 
 @contextmanager
-def traced(folder: Path | None, *, run: str, node: str, ahead_ns: int = 0) -> Iterator[Tracing | None]:
+def open_tracing(folder: Path | None, *, run: str, node: str, ahead_ns: int = 0) -> Iterator[Tracing | None]:
     """Trace into a folder, if there is one."""
     if folder is None:
         yield None
         return
     try:
-        from stafette.trace import Trace  # what it needs is installed with the laboratory alone
+        from stafette.trace import Trace  # needs pyarrow, which comes with stafette[lab]
     except ImportError as error:
         raise InvalidRequest(f"a trace needs {error.name}; install stafette[lab]") from error
     trace = Trace(folder, run=run, tier="broker", node=node, ahead_ns=ahead_ns)
@@ -58,7 +58,7 @@ def traced(folder: Path | None, *, run: str, node: str, ahead_ns: int = 0) -> It
 
 
 class Tracing:
-    """Records each request of a broker that has got its answer."""
+    """Records each answered request of a broker."""
 
     now = staticmethod(time.perf_counter_ns)
 
@@ -66,7 +66,7 @@ class Tracing:
         self._trace = trace
 
     def decode(self, session: Session, payload: bytes, arrived: int) -> Request:
-        """Decode a request that arrived just now, and begin its timing."""
+        """Decode a request that has just arrived, and start its timing."""
         decoding = time.perf_counter_ns()
         request = decode_request(payload)
         if type(request) not in SESSION:
@@ -76,19 +76,19 @@ class Tracing:
             session.timings[request.id] = RequestTiming(arrived, decoding, decoded, len(payload), decoded)
         return request
 
-    def performed(self, batch: Sequence[Ticket], began: int, ended: int) -> None:
-        """The database has worked on a batch."""
+    def performed(self, batch: Sequence[Ticket], started: int, ended: int) -> None:
+        """The database has processed a batch."""
         size = len(batch)
         for ticket in batch:
             timings = ticket.session.timings
             if timings and (timing := timings.get(ticket.request.id)):
-                timing.queue += began - timing.since
-                timing.database += ended - began
+                timing.queue += started - timing.since
+                timing.database += ended - started
                 timing.since = ended
                 timing.batch = size
 
     def woken(self, ticket: Ticket) -> None:
-        """A read has been parked until now."""
+        """A read is no longer parked."""
         timings = ticket.session.timings
         if timings and (timing := timings.get(ticket.request.id)):
             now = time.perf_counter_ns()

@@ -29,13 +29,13 @@ MINUTE = 60.0
 async def first_secret(console: Console) -> str | None:
     """The administrator's secret if there was none yet: this is the one time that it can be shown."""
     secret = chance.token_urlsafe(SECRET_BYTES)
-    return secret if await console.claim_operator(COMMAND_LINE, "admin", secrets.hashed(secret)) else None
+    return secret if await console.claim_operator(COMMAND_LINE, "admin", secrets.hash_secret(secret)) else None
 
 
 async def new_secret(console: Console, role: Role) -> str:
     """A new secret for a role; the old one is worth nothing any more, its sessions end in their time."""
     secret = chance.token_urlsafe(SECRET_BYTES)
-    await console.set_operator_secret(COMMAND_LINE, role, secrets.hashed(secret))
+    await console.set_operator_secret(COMMAND_LINE, role, secrets.hash_secret(secret))
     return secret
 
 

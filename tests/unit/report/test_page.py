@@ -296,8 +296,8 @@ def test_nothing_at_all_is_still_a_page() -> None:
 
 def test_the_method_names_machines_clocks_seeds_and_settings(pages: dict[str, str]) -> None:
     method = pages["single"][pages["single"].index('<h2 id="method">') : pages["single"].index("</main>")]
-    for text in ("Nearest rank", "MSER-5", "40 s are measured, after 5 s of warm-up", "x86_64", "clock offset µs", ">1.50<",
-                 "seed", "clients.larry.behaviour", "spark", "4.3.0"):  # fmt: skip
+    for text in ("Nearest rank", "MSER-5", "40 s are measured, after 5 s of warm-up", "x86_64", "clock offset µs",
+                 ">1.50<", "seed", "clients.larry.behaviour", "spark", "4.3.0"):  # fmt: skip
         assert text in method
 
 

@@ -1,4 +1,4 @@
-"""Admission: what a broker takes on, over all sessions. The default is to refuse."""
+"""Admission: which requests and clients a broker accepts. The default is to refuse."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Admission:
         self.refusals: dict[str, int] = {}
 
     def refusal(self, session: Session, request: Request) -> StafetteError | None:
-        """Why a request of an open session is not taken on; None: it is."""
+        """Why a request of an open session is refused; None: it is accepted."""
         if session.in_flight >= self._limits.in_flight_per_client:
             return Overloaded("too many requests of this client are in flight; read answers first")
         if self.active >= self._limits.in_flight:
-            return Overloaded("the broker has too much to do; try again later")
+            return Overloaded("the broker is overloaded; try again later")
         if type(request) is Hello:
-            return InvalidRequest("this session has said hello already")
+            return InvalidRequest("this session has already said hello")
         if session.mode != "full" and type(request) not in READS:
-            return PermissionDenied(f"client {session.name} is read-only; it may only look")
+            return PermissionDenied(f"client {session.name} is read-only and cannot change anything")
         return None
 
     def may_wait_for_hello(self, session: Session) -> bool:
@@ -35,18 +35,18 @@ class Admission:
         return session.in_flight < self._limits.in_flight_per_client
 
     def session_refusal(self, sessions: int) -> StafetteError | None:
-        """Why no further client is let in; None: there is room."""
+        """Why no further client is admitted; None: there is room."""
         if sessions < self._limits.clients:
             return None
-        return ServerFull(f"the broker serves its limit of {self._limits.clients} clients; try another, or later")
+        return ServerFull(f"the broker is at its limit of {self._limits.clients} clients; try another broker, or later")
 
     def count_refusal(self, reason: str) -> None:
-        """Count something that was refused."""
+        """Count a refusal."""
         self.refusals[reason] = self.refusals.get(reason, 0) + 1
 
 
 def hello_refusal(hello: Hello) -> StafetteError | None:
-    """Why a hello is not understood; None: it is."""
+    """Why a hello is invalid; None: it is valid."""
     if hello.version != VERSION:
         return InvalidRequest(f"this broker speaks version {VERSION} of the protocol, not {hello.version}")
     if hello.timeout <= 0:

@@ -1,8 +1,8 @@
-"""The broker's core: it lets clients in, keeps their requests in order, batches them, and gives each its answer.
+"""The broker's core: it admits clients, keeps their requests in order, batches them, and answers each.
 
-Every input leaves its effects in `effects`; the runtime takes and carries them out. An answer may come after its
-session has closed. Replies are effects like all others: that costs a request 0.2 µs (docs/performance.md), and a client
-that stops reading in the middle of a write cannot disturb what is being decided.
+Every input appends to `effects`; the runtime takes and carries them out. An answer may come after its session has
+closed. Replies are effects like all others. That costs a request 0.2 µs (docs/performance.md), but a client that stops
+reading during a write cannot interrupt a decision.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from stafette.protocol import messages as wire
 
 Outcome = wire.Answer | StafetteError
 
-_SHUTTING_DOWN = "the broker is shutting down; nothing has happened, try another"
+_SHUTTING_DOWN = "the broker is shutting down; nothing has happened, try another broker"
 _DISCONNECTED = "an operator has ended this session; nothing has happened, connect again"
 _ENDED = "this session has ended; say hello again"
 _NOT_STARTED = "the broker could not start on this in time; nothing has happened"
@@ -71,19 +71,19 @@ class Broker:
         self.idle_timeouts = IdleTimeouts()
 
     def take_effects(self) -> list[Effect]:
-        """What the inputs since the last time want done, in order."""
+        """The effects of all inputs since the last call, in order."""
         effects, self.effects = self.effects, []
         return effects
 
     # Connections
 
     def connect(self, session: Session, now: float) -> None:
-        """A connection is there, and has to say hello."""
+        """A connection is open, and has to say hello."""
         self.connected.add(session)
         self.idle_timeouts.await_hello(session, now)
 
     def close(self, session: Session) -> None:
-        """A connection is gone: free its name."""
+        """A connection is closed: release its client's name."""
         self.connected.discard(session)
         self.idle_timeouts.stop(session)
         session.step(State.CLOSED)
@@ -100,35 +100,35 @@ class Broker:
         self.effects.append(PauseReading(session))
 
     def resume_writing(self, session: Session, now: float, *, partial: bool) -> None:
-        """It has caught up. `partial`: whether the beginning of a frame is there."""
+        """It has caught up. `partial`: whether the beginning of a frame has arrived."""
         session.write_paused = False
         self.effects.append(ResumeReading(session))
         self.idle_timeouts.caught_up(session, now, partial=partial)
         self.proceed(session, now)
 
-    def received(self, session: Session, now: float, *, partial: bool, whole: bool) -> None:
-        """All of a piece of data has been handed over: begin with it.
+    def received(self, session: Session, now: float, *, partial: bool, complete_frame: bool) -> None:
+        """All requests of a piece of data have been handed over: start on them.
 
-        `partial`: whether the beginning of a frame is left over; `whole`: whether there was a whole one in the piece.
+        `partial`: whether it ends with the beginning of a frame; `complete_frame`: whether it completed a frame.
         """
         self.proceed(session, now)
-        self.idle_timeouts.received(session, now, partial=partial, whole=whole)
+        self.idle_timeouts.received(session, now, partial=partial, complete_frame=complete_frame)
 
     def drop_idle(self, now: float) -> None:
-        """Hang up on connections that have not done in time what they had to."""
+        """Hang up on connections whose idle timeout has passed."""
         for session in self.idle_timeouts.expired(now):
             self.admission.count_refusal("slow reader" if session.write_paused else "too slow")
             self.effects.append(Abort(session))
 
     def _hang_up(self, session: Session, now: float) -> None:
-        """Close a connection after its last answer; for that, too, there is only so much time."""
+        """Close a connection after its last answer; the client must read it in time."""
         self.idle_timeouts.await_hang_up(session, now)
         self.effects.append(Close(session))
 
     # Requests
 
     def request(self, session: Session, request: wire.Request, now: float) -> None:
-        """Take a request on, or say at once why not."""
+        """Accept a request, or refuse it at once with the reason."""
         match session.state:
             case State.OPEN:
                 if refusal := self.admission.refusal(session, request):
@@ -136,7 +136,7 @@ class Broker:
                 else:
                     self._enqueue(session, request)
             case State.AUTHENTICATING if self.admission.may_wait_for_hello(session):
-                self._enqueue(session, request)  # looked at when we know who it is
+                self._enqueue(session, request)  # admitted or refused when the client is authenticated
             case State.NEW if isinstance(request, wire.Hello):
                 session.step(State.AUTHENTICATING)
                 self._hello(session, request, now)
@@ -155,7 +155,7 @@ class Broker:
                 self._refuse(session, request, Overloaded("wait for the welcome"))
 
     def fault(self, session: Session, error: wire.Undecodable, now: float) -> bool:
-        """What a client sent is no request; False when the stream ends with it."""
+        """A client sent something that is not a request; False if the stream ends with it."""
         if error.request_id and session.state is not State.NEW:
             self.effects.append(Reply(session, None, wire.failure(error.request_id, error)))
             return True
@@ -163,7 +163,7 @@ class Broker:
         return False
 
     def end_stream(self, session: Session, error: StafetteError, now: float) -> None:
-        """The stream cannot be read on: say why, and hang up."""
+        """The stream cannot be read any further: send the error, and hang up."""
         self.effects.append(Reply(session, None, wire.failure(0, error)))
         self._hang_up(session, now)
 
@@ -202,7 +202,7 @@ class Broker:
         self._settle(session, request, answer)
 
     def _settle(self, session: Session, request: wire.Request, answer: wire.Answer) -> None:
-        """Give a request that was taken on its answer."""
+        """Answer an accepted request."""
         session.in_flight -= 1
         self.metrics.answer(request, answer)
         self.effects.append(Reply(session, request, answer))
@@ -210,7 +210,7 @@ class Broker:
     # Batches
 
     def next_batch(self, now: float) -> Batch | None:
-        """The next batch for the database, if one is to go."""
+        """The next batch for the database, or None."""
         while batch := self.dispatcher.next_batch(now):
             for ticket in batch.late:
                 self._finish(ticket, RequestTimeout(_NOT_STARTED), now)
@@ -219,12 +219,12 @@ class Broker:
         return None
 
     def complete(self, batch: Batch, outcomes: Sequence[Outcome], now: float) -> None:
-        """The outcomes of a batch, in its order. `dispatcher.finished` has been told before."""
+        """The outcomes of a batch, in its order. `dispatcher.finished` must have been called."""
         for ticket, outcome in zip(batch.tickets, outcomes, strict=True):
             self._finish(ticket, outcome, now)
 
     def _finish(self, ticket: Ticket, outcome: Outcome, now: float) -> None:
-        """Answer a request that is back; a read that got nothing and may wait goes on waiting instead."""
+        """Answer a request that is back from the database; a read that got nothing waits if it may."""
         session, request = ticket.session, ticket.request
         answer = wire.failure(request.id, outcome) if isinstance(outcome, StafetteError) else outcome
         self.dispatcher.outstanding -= 1
@@ -252,11 +252,11 @@ class Broker:
 
     def _end_wait(self, ticket: Ticket) -> None:
         self.waiting.settle(ticket)
-        if ticket.session.state is State.CLOSED:  # others may have what woke it
+        if ticket.session.state is State.CLOSED:  # other reads may take the message that woke it
             self.wake_reads([queue_of(ticket.request) or ANY_QUEUE])
 
     def _end_session(self, session: Session, now: float) -> None:
-        """The client has left: what it asked for after that is not done."""
+        """The client has left: its later requests are refused."""
         if self.sessions.get(session.client) is session:
             del self.sessions[session.client]
         session.disconnecting = False
@@ -271,7 +271,7 @@ class Broker:
     # Reads that wait
 
     def _wait_on(self, ticket: Ticket, now: float, *, missed: bool) -> bool:
-        """Let a read wait; False when it has waited long enough or nobody is waiting for it."""
+        """Let a read wait; False if its time is up or its session is not open."""
         request = ticket.request
         if not ticket.deadline:
             ticket.deadline = now + seconds_to_wait(request)
@@ -286,7 +286,7 @@ class Broker:
         return True
 
     def _announce(self, session: Session, request: wire.Request) -> None:
-        """Wake whoever waits for what has just been sent. What is delayed wakes readers when it becomes ready."""
+        """Wake the reads that wait for what was sent. A delayed message wakes reads when it becomes ready."""
         assert isinstance(request, wire.Send)
         for draft in request.drafts:
             if draft.delay:
@@ -297,7 +297,7 @@ class Broker:
                 self.interests.sent(queue)
 
     def arrived(self, queue: str) -> None:
-        """Something is ready in a queue, we do not know for whom."""
+        """Something is ready in a queue, for an unknown receiver."""
         self.wake_reads([queue])
         self.interests.sent(queue)
 
@@ -317,7 +317,7 @@ class Broker:
             self.dispatcher.submit(operation_of(ticket.request), [ticket])
 
     def _give_up(self, ticket: Ticket) -> None:
-        """The read's time is up: there is nothing. Or the session's is: another broker may let it wait on."""
+        """Answer a parked read: with nothing, or with goodbye if its session ends, so that it can wait elsewhere."""
         self.effects.append(Woken(ticket))
         session, request = ticket.session, ticket.request
         answer: wire.Answer
@@ -343,7 +343,7 @@ class Broker:
         return self.admission.session_refusal(len(self.sessions))
 
     def refuse_hello(self, session: Session, hello: wire.Hello, error: StafetteError, now: float) -> None:
-        """A client is not let in."""
+        """Refuse a client."""
         self._refuse(session, hello, error)
         if session.state is State.AUTHENTICATING:
             session.step(State.LEAVING)
@@ -360,7 +360,9 @@ class Broker:
         mode: Mode,
         token: int | None,
     ) -> None:
-        """A client is who it says; with a token, the name is its own and ours to free."""
+        """A client is authenticated. With a token it holds its name, which must be released in the end; without,
+        another session holds it.
+        """
         if token is None:
             error: StafetteError = AlreadyOnline(f"client {hello.name} has a live session; end that one first")
             self.refuse_hello(session, hello, error, now)
@@ -369,8 +371,10 @@ class Broker:
         session.mode = mode if hello.mode == "full" else "read-only"
         session.timeout = hello.timeout
         if (older := self.sessions.pop(client, None)) and not older.disconnecting:
-            self.effects.append(Abort(older))  # continued here; one that an operator ended still gets its answers
-        refusal = self._session_refusal()  # others may have been faster
+            self.effects.append(
+                Abort(older)
+            )  # its session continues here; one that an operator ended still gets its answers
+        refusal = self._session_refusal()  # clients may have been admitted meanwhile
         if refusal or session.state is not State.AUTHENTICATING:
             self.effects.append(ReleaseName(client, token))
             self.refuse_hello(session, hello, refusal or Unavailable("the client has hung up"), now)
@@ -399,7 +403,7 @@ class Broker:
     # The end
 
     def drain(self, now: float) -> None:
-        """Answer what was accepted, refuse what comes after, and say goodbye."""
+        """Answer accepted requests, refuse later ones, and say goodbye."""
         self.draining = True
         for ticket in self.waiting.cancel_all():
             self._give_up(ticket)
@@ -411,11 +415,11 @@ class Broker:
 
     @property
     def drained(self) -> bool:
-        """Whether everything that was accepted from those who are still here has been answered."""
+        """Whether all accepted requests of the remaining sessions are answered."""
         return not any(session.in_flight for session in self.sessions.values())
 
     def disconnect(self, client: int, now: float) -> bool:
-        """End a client's session: it gets its answers, and then has to hang up soon; False when it is not here."""
+        """End a client's session: it gets its answers, and must then hang up in time; False if it is not here."""
         session = self.sessions.get(client)
         if session is None or session.state is not State.OPEN:
             return False
@@ -429,13 +433,13 @@ class Broker:
         return True
 
     def evict(self, tokens: dict[int, int]) -> list[Session]:
-        """Hang up on clients whose name another broker has taken meanwhile; `tokens` are those that we still hold."""
+        """Hang up on clients whose name another broker has taken; `tokens` are those that this broker still holds."""
         lost = [session for session in self.sessions.values() if tokens.get(session.client) != session.token]
         self.effects += [Abort(session) for session in lost]
         return lost
 
     def _is_leaving(self, session: Session) -> bool:
-        """Whether a session has been told to leave, or is about to: it may ask elsewhere what it asks now."""
+        """Whether a session is told to leave, or soon will be: the client can repeat its requests elsewhere."""
         return self.draining or session.disconnecting
 
     def _goodbye(self, request_id: int) -> wire.Goodbye:

@@ -1,8 +1,8 @@
-"""The batching: while the database connections are busy, requests gather; when one comes free, all that gathered goes
-in one call, one commit, one round trip.
+"""Batching: while the database connections are busy, requests gather; when one is free, all of them go in one call, one
+commit, one round trip.
 
-There are no timers: at low load a request goes alone and at once, at high load batches grow by themselves. What gathers
-is runs: consecutive requests of one session that may share a batch. A run is never split.
+There are no timers: at low load a request goes alone and at once, at high load batches grow by themselves. Requests
+gather in runs: consecutive requests of one session that may share a batch. A run is never split.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Batch:
         self.operation = operation
         self.tickets: list[Ticket] = []
         self.late: list[Ticket] = []
-        """Those that are not sent: their time is up, or nobody is there to be given a message."""
+        """Requests that are not sent: their time is up, or the client that would get the message has gone."""
 
 
 class Dispatcher:
-    """Gathers runs by operation and deals them out to the free connections of the database."""
+    """Gathers runs by operation and hands them to free database connections."""
 
     def __init__(self, *, connections: int, batch: int, metrics: Metrics) -> None:
         self._free = connections
@@ -47,7 +47,7 @@ class Dispatcher:
         """Requests submitted and not yet back."""
 
     def submit(self, operation: Operation, run: list[Ticket]) -> None:
-        """Take on a run; it goes with whatever else has gathered."""
+        """Add a run; it goes with the others that have gathered."""
         self.outstanding += len(run)
         runs = self._runs.get(operation)
         if runs is None:
@@ -57,11 +57,11 @@ class Dispatcher:
 
     @property
     def has_news(self) -> bool:
-        """Whether `next_batch` may have something to give that it had not when it was last asked."""
+        """Whether `next_batch` may return a batch that it could not at its last call."""
         return self._submitted and self._free > 0
 
     def next_batch(self, now: float) -> Batch | None:
-        """The next batch, which takes a connection unless all of it is late; None: wait for more, or for one to end."""
+        """The next batch, which takes a connection unless all of it is late; None if there is nothing to start."""
         self._submitted = False
         operation = self._longest_waiting() if self._free else None
         if operation is None:
@@ -78,7 +78,7 @@ class Dispatcher:
         self._calls[batch.operation] -= 1
 
     def _longest_waiting(self) -> Operation | None:
-        """The operation whose first run has waited longest, of those for which another call is worth its commit."""
+        """The operation whose first run has waited longest, of those that justify another call."""
         heads = [
             (runs[0][0], operation)
             for operation, runs in self._runs.items()
@@ -87,7 +87,7 @@ class Dispatcher:
         return min(heads, key=lambda head: head[0])[1] if heads else None
 
     def _take(self, operation: Operation, now: float) -> Batch:
-        """All that gathered for an operation, up to the size of a batch."""
+        """The runs that gathered for an operation, up to the size of a batch."""
         runs = self._runs[operation]
         room = self._batch if operation.batched else 1
         batch = Batch(operation)

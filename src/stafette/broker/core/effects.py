@@ -1,7 +1,7 @@
-"""What the core wants done, and what it needs of a listener's connection.
+"""Effects: what the core wants done; and the interface of a listener's connection.
 
 A listener turns bytes into the requests of `protocol.messages` and hands them to the core. Its connections carry out
-what comes back. The native protocol is the first listener; nothing in the core depends on its frames.
+the effects. The native protocol is the first listener; nothing in the core depends on its frames.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Abort(msgspec.Struct, gc=False):
 
 
 class Authenticate(msgspec.Struct, gc=False):
-    """Find out who says hello, and take its name."""
+    """Authenticate a client, and take its name."""
 
     session: Session
     hello: Hello
@@ -105,7 +105,7 @@ class ReleaseName(msgspec.Struct, gc=False):
 
 
 class Proceed(msgspec.Struct, gc=False):
-    """Go on with a session's next requests once the replies before are written: its client may have stopped reading."""
+    """Continue with a session's requests after the replies before are written: its client may have stopped reading."""
 
     session: Session
 

@@ -1,4 +1,4 @@
-"""Idle timeouts: who must say hello, finish a frame, read its answers or hang up, and until when."""
+"""Idle timeouts: which clients must say hello, finish a frame, read answers or hang up, and until when."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stafette.broker.limits import FAIR_READ, FRAME_SECONDS, HANG_UP_SECONDS, HE
 
 
 class IdleTimeouts:
-    """The deadlines of those few sessions that have to do something."""
+    """The deadlines of the few sessions that have one."""
 
     def __init__(self) -> None:
         self._deadlines: dict[Session, float] = {}
@@ -33,25 +33,25 @@ class IdleTimeouts:
         if partial:
             self._deadlines[session] = now + FRAME_SECONDS
         else:
-            self._done(session)
+            self._clear(session)
 
-    def received(self, session: Session, now: float, *, partial: bool, whole: bool) -> None:
-        """Data came: its time begins with a frame that came to its end, not with some more of the same."""
+    def received(self, session: Session, now: float, *, partial: bool, complete_frame: bool) -> None:
+        """Data came. A completed frame starts a new deadline; more bytes of the same frame do not."""
         if partial or session.write_paused:
             deadline = now + (READ_SECONDS if session.write_paused else FRAME_SECONDS)
-            if whole:
+            if complete_frame:
                 self._deadlines[session] = deadline
             else:
                 self._deadlines.setdefault(session, deadline)
         elif session in self._deadlines:
-            self._done(session)
+            self._clear(session)
 
     def stop(self, session: Session) -> None:
-        """A connection is gone."""
+        """A connection is closed."""
         self._deadlines.pop(session, None)
 
     def expired(self, now: float) -> list[Session]:
-        """The sessions whose time is up. Who has read a fair part has more of it: a large answer takes its time."""
+        """The sessions whose time is up. A client that has read enough gets more time: large answers take long."""
         expired = []
         for session in [session for session, deadline in self._deadlines.items() if deadline < now]:
             if session.write_paused and _makes_progress(session):
@@ -60,8 +60,8 @@ class IdleTimeouts:
                 expired.append(session)
         return expired
 
-    def _done(self, session: Session) -> None:
-        """Who has yet to say hello, or to hang up, still has to."""
+    def _clear(self, session: Session) -> None:
+        """Remove a deadline, unless the client still has to say hello or hang up."""
         if session.state in (State.AUTHENTICATING, State.OPEN):
             self._deadlines.pop(session, None)
 

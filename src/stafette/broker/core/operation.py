@@ -1,7 +1,7 @@
-"""How each kind of request is treated: which share a batch, which hand messages out, which a read-only client may make.
+"""How each kind of request is treated: which share a batch, which hand out messages, which a read-only client may send.
 
-A kind that is not listed goes to the database alone and is refused to read-only clients, so that a new request is safe
-before anybody thinks of it here.
+A kind that is not listed goes to the database alone and is refused to read-only clients, so a new kind is safe by
+default.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stafette.protocol import messages as wire
 
 
 class Operation:
-    """One way to work on requests: in batches or singly."""
+    """How requests of one kind are processed: in batches or singly."""
 
     __slots__ = ("batched", "hands_out", "name")
 
@@ -21,16 +21,16 @@ class Operation:
         self.name = name
         self.batched = batched
         self.hands_out = hands_out
-        """Whether messages leave the queue for the one who asks."""
+        """Whether it removes messages from the queue and gives them to the client."""
 
     def __repr__(self) -> str:
         return self.name
 
     def combines(self, selections: dict[str | None, Selection], request: Any) -> bool:
-        """Whether a request may share a batch with the earlier ones of its run, their order kept.
+        """Whether a request may share a batch with the earlier ones of its run, without a change of order.
 
-        Reads may when they read the same, or in queues that have nothing to do with one another. `selections` notes
-        what the run reads in each queue.
+        Reads may if they have the same selection, or read different queues. `selections` has the run's selection of
+        each queue.
         """
         if not self.batched or not self.hands_out:
             return self.batched
@@ -64,7 +64,7 @@ READS = frozenset(
         wire.WaitingQueues, wire.LookUpPersonalQueue, wire.LookUpClient, wire.ListClients,
     }
 )  # fmt: skip
-"""What read-only clients may ask for. Everything else may change something."""
+"""Requests of read-only clients. All others may change something."""
 
 WAITS = frozenset({wire.Receive, wire.Peek, wire.Lease})
 """Reads that may wait for a message."""
@@ -77,12 +77,12 @@ def operation_of(request: wire.Request) -> Operation:
 
 def seconds_to_wait(read: wire.Request) -> float:
     """How long a read may wait for a message."""
-    return read.wait or 0.0  # type: ignore[union-attr]  # asked of reads alone
+    return read.wait or 0.0  # type: ignore[union-attr]  # called for reads only
 
 
 def queue_of(read: wire.Request) -> str | None:
     """The queue that a read names, if it names one."""
-    queue: str | None = read.selection.queue  # type: ignore[union-attr]  # asked of reads alone
+    queue: str | None = read.selection.queue  # type: ignore[union-attr]  # called for reads only
     return queue
 
 

@@ -53,12 +53,11 @@ class Ticket:
         self.request = request
         self.accepted_at = accepted_at
         self.deadline = 0.0
-        """When a read that has been tried in vain stops waiting; 0: not tried yet. From then on it does not hold up its
-        session."""
+        """When a read that got nothing stops waiting; 0: not tried yet. A waiting read does not block its session."""
 
 
 class Session:
-    """What the broker knows of one connection's client. Kept small: thousands of them are idle."""
+    """The state of one connection's client. Kept small: thousands of them are idle."""
 
     __slots__ = (
         "backlog",
@@ -92,16 +91,16 @@ class Session:
         self.in_flight = 0
         """Requests accepted and not yet answered."""
         self.disconnecting = False
-        """Whether an operator has ended the session, and the client has not. It may ask elsewhere, or here again."""
+        """Whether an operator has ended the session, and the client has not yet left. It may connect again."""
         self.write_paused = False
-        """Whether the client leaves so much unread that nothing more is done for it."""
+        """Whether the client has so many unread bytes that its requests are not processed."""
         self.unread_before = 0
-        """Bytes unread when that was last looked at."""
+        """Unread bytes at the last check."""
         self.timings: dict[int, RequestTiming] | None = None
-        """When the requests in flight did what, if that is traced."""
+        """Timings of the requests in flight, if they are traced."""
 
     def step(self, state: State) -> None:
-        """Go on to another state."""
+        """Change the state; an illegal transition is a defect."""
         if state not in TRANSITIONS[self.state]:
             raise AssertionError(f"a session cannot go from {self.state} to {state}")
         self.state = state
@@ -114,7 +113,7 @@ class Session:
         self.backlog.append(request)
 
     def take_backlog(self) -> Sequence[Request]:
-        """Give up the requests that have not begun."""
+        """Remove and return the requests that are not yet dispatched."""
         backlog, self.backlog = self.backlog or (), None
         self.in_flight -= len(backlog)
         return backlog

@@ -1,9 +1,8 @@
-"""Reads that wait for a message: parked here, costing nothing, until a send for their queue or their time is up.
+"""Reads that wait for a message: parked here, at no cost, until a send to their queue or until their time is up.
 
-A woken read tries again in the database like any other; when somebody else was faster it is parked again. Per message
-that anyone may have, one read is woken that is sure to take it, and those before it that may; all reads of a client are
-woken for a message addressed to it. A read that is in the database when its message comes tries once more: the database
-may have looked too early.
+A woken read tries again in the database like any other; if another was faster, it is parked again. A message for
+anyone wakes one read that is sure to take it, and those before it that may. A message for one receiver wakes all reads
+of that client. A read that is in the database when its message comes tries once more: it may have been too early.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from stafette.protocol.messages import Peek
 ANY_QUEUE = ""
 """The key of reads that name no queue."""
 
-SPARE_DEADLINES = 64
-"""Deadlines of reads that have ended may lie about in this number, or that of the living, before they are removed."""
+MAX_STALE_DEADLINES = 64
+"""Deadlines of ended reads are removed when there are more of them than this plus the number of waiting reads."""
 
 
 class WaitingReads:
@@ -31,9 +30,9 @@ class WaitingReads:
         self._by_session: dict[Session, dict[Ticket, str | None]] = {}
         """Every read that waits, with the key under which it is parked; None while it is woken and tries again."""
         self._trying: dict[str, dict[Ticket, bool]] = {}
-        """Every read that may wait and is in the database, by queue: whether something for it has come meanwhile."""
+        """Every read that may wait and is in the database, by queue: whether a message for it has come meanwhile."""
         self._deadlines: list[tuple[float, int, Ticket]] = []
-        """A heap. A read is in it once, from when it first waits; those that have ended are passed over."""
+        """A heap. A read is in it once, from when it first waits; ended reads are skipped."""
         self._numbers = itertools.count()
         self._waiting = 0
         self._parked_count = 0
@@ -43,7 +42,7 @@ class WaitingReads:
 
     @property
     def queues(self) -> set[str]:
-        """The queues for which somebody waits."""
+        """The queues for which reads wait."""
         return set(self._parked)
 
     # To the database and back
@@ -53,7 +52,7 @@ class WaitingReads:
         self._trying.setdefault(_key(ticket), {})[ticket] = False
 
     def end_try(self, ticket: Ticket) -> bool:
-        """It is back; True when something for it has come meanwhile, which it may have been too early to see."""
+        """It is back; True if a message for it has come meanwhile, which it may have missed."""
         key = _key(ticket)
         tickets = self._trying.get(key)
         if tickets is None:
@@ -84,10 +83,10 @@ class WaitingReads:
             if not tickets:
                 del self._by_session[ticket.session]
 
-    # What wakes reads or ends their wait: those that are returned are no longer parked, and the caller's to deal with.
+    # Waking reads and ending waits. The reads that are returned are no longer parked; the caller handles them.
 
     def arrived(self, queue: str, *, sender: str, receiver: str | None, context: int | None) -> list[Ticket]:
-        """A message is in a queue, for one receiver or for anyone: the reads to try again."""
+        """A message is in a queue, for one receiver or for anyone; returns the reads to try again."""
         woken: list[Ticket] = []
         for key in (queue, ANY_QUEUE) if self._parked or self._trying else ():
             trying = self._trying.get(key, {})
@@ -103,7 +102,7 @@ class WaitingReads:
         return woken
 
     def wake_all(self, queues: Iterable[str] | None = None) -> list[Ticket]:
-        """Something may be in these queues, or in any, for whomever: the reads to try again."""
+        """Something may be in these queues, or in any, for an unknown receiver; returns the reads to try again."""
         woken: list[Ticket] = []
         for key in {*self._parked, *self._trying} if queues is None else {*queues, ANY_QUEUE}:
             trying = self._trying.get(key, {})
@@ -122,7 +121,7 @@ class WaitingReads:
         return expired
 
     def next_deadline(self) -> float | None:
-        """When to look for expired reads again; None: nobody waits."""
+        """When to look for expired reads again; None: no read waits."""
         while self._deadlines and not self._waits(self._deadlines[0][2]):
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
@@ -133,7 +132,7 @@ class WaitingReads:
         return self._end_waits([ticket for ticket in tickets if ticket.request.id == request_id][:1], now)
 
     def cancel_session(self, session: Session, now: float) -> list[Ticket]:
-        """End the waits of a client that is to leave."""
+        """End the waits of a client that has to leave."""
         return self._end_waits(list(self._by_session.get(session, {})), now)
 
     def cancel_all(self) -> list[Ticket]:
@@ -142,7 +141,7 @@ class WaitingReads:
         return [ticket for ticket in parked if self._stop_waiting(ticket)]
 
     def forget(self, session: Session) -> None:
-        """Drop the reads of a client that is gone: nobody is there to be answered."""
+        """Drop the reads of a client that has gone, without an answer."""
         tickets = self._by_session.pop(session, {})
         self._waiting -= len(tickets)
         for ticket, key in tickets.items():
@@ -155,7 +154,7 @@ class WaitingReads:
         return [ticket for ticket in tickets if self._stop_waiting(ticket)]
 
     def _stop_waiting(self, ticket: Ticket) -> bool:
-        """Take a parked read out; False when it is not parked."""
+        """Remove a parked read; False if it is not parked."""
         key = self._by_session.get(ticket.session, {}).get(ticket)
         if key is None:
             return False
@@ -182,7 +181,7 @@ class WaitingReads:
         if ticket not in tickets:
             self._waiting += 1
             heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
-            if len(self._deadlines) > 2 * self._waiting + SPARE_DEADLINES:
+            if len(self._deadlines) > 2 * self._waiting + MAX_STALE_DEADLINES:
                 tickets[ticket] = key
                 self._deadlines = [entry for entry in self._deadlines if self._waits(entry[2])]
                 heapq.heapify(self._deadlines)
@@ -212,7 +211,7 @@ def _matches(ticket: Ticket, sender: str, receiver: str | None, context: int | N
 
 
 def _takes_anything(ticket: Ticket, sender: str) -> bool:
-    """Whether a read takes whatever anyone may have: not if it looks only, or is the sender's, who may be excluded."""
+    """Whether a read takes any message for anyone. A peek does not, nor a read of the sender, who may be excluded."""
     selection = _selection(ticket)
     return (
         selection.sender is None

@@ -1,6 +1,6 @@
-"""Maintenance: what must happen now and then. One service per file, all of one shape: a period, and one round of work.
+"""Maintenance: periodic work. One service per file, all of one shape: a period, and one round of work.
 
-Several brokers may do the same round at once; the functions behind them skip what another is just working on.
+Several brokers may do the same round at once; the SQL functions skip rows that another broker has locked.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ROWS_AT_A_TIME = 1_000
-"""How much one round moves, so that it never holds locks for long; there is another round at once when it was full."""
+"""Rows that one round moves at most, so that it holds locks briefly; after a full round the next follows at once."""
 
 
 class Service(Protocol):
-    """One duty."""
+    """One kind of periodic work."""
 
     seconds: float
 
     async def round(self, runtime: Runtime) -> bool:
-        """Do some of it; True when there is more to do right now."""
+        """Do some work; True if there is more to do now."""
 
 
 async def serve(service: Service, runtime: Runtime) -> None:
-    """Do a duty for as long as the broker lives; a failed round is logged and repeated in its time."""
+    """Run a service until cancelled; a failed round is logged and repeated after the service's period."""
     name, rounds = type(service).__name__, runtime.core.metrics.rounds
     while True:
         try:
             more = await service.round(runtime)
             rounds[name, "ok"] += 1
-        except Exception as error:  # a duty goes on whatever happens; what is not a known failure is shown in full
+        except Exception as error:  # the service must continue; an unexpected error is logged with its stack
             log.warning("%s: %s", name, error, exc_info=not isinstance(error, StafetteError))
             rounds[name, "failed"] += 1
             more = False

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class PromoteDelayed:
-    """Delays are kept to a quarter of a second."""
+    """Delays are accurate to a quarter of a second."""
 
     seconds = 0.25
 

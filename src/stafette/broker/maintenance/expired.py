@@ -1,4 +1,4 @@
-"""Remove messages that nobody read within their time to live. They are invisible already; this is for the space."""
+"""Delete messages whose time to live is over. They are invisible already; this frees their space."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class DropExpired:
-    """Nobody waits for it, so there is time."""
+    """No client waits for it, so it runs seldom."""
 
     seconds = 5.0
 

@@ -1,4 +1,4 @@
-"""Stay alive in the database: the one lease on which all sessions of this broker hang. And publish its figures."""
+"""Renew the broker's lease in the database, on which all its sessions depend, and publish its metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Renews the broker's lease; after a gap, gives up the clients that others have taken in since."""
+    """Renews the broker's lease; after a gap, evicts clients that have a session elsewhere."""
 
     seconds = BROKER_LEASE_SECONDS / 3
 
@@ -23,12 +23,14 @@ class Heartbeat:
         self._recent = diagnostics.Recent()
 
     async def round(self, runtime: Runtime) -> bool:
-        """Renew, and compare notes when that was late."""
-        held = await runtime.store.brokers.renew(runtime.broker_id, seconds=BROKER_LEASE_SECONDS)
-        if held is None:
+        """Renew, and check the sessions if that was late."""
+        lease_was_valid = await runtime.store.renew_broker(runtime.broker_id, seconds=BROKER_LEASE_SECONDS)
+        if lease_was_valid is None:
             log.warning("the database has forgotten this broker; joining again")
             await runtime.join()
-        if not held:
+        if not lease_was_valid:
             await runtime.evict_lost_sessions()
-        await runtime.store.brokers.publish_figures(runtime.broker_id, diagnostics.published(runtime, self._recent))
+        await Ledger(runtime.store).publish_figures(
+            runtime.broker_id, diagnostics.published_metrics(runtime, self._recent)
+        )
         return False

@@ -1,4 +1,4 @@
-"""Write down what this broker did: every 10 seconds, what came on top is added to what all brokers did meanwhile."""
+"""Write this broker's work to the history: every 10 seconds, what is new is added to the sum over all brokers."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class WriteHistory:
         self._written = Work()
 
     async def round(self, runtime: Runtime) -> bool:
-        """Add what was done since the last round."""
+        """Add the work since the last round."""
         self.seconds = until_slot()
-        done = work_of(runtime)
-        if done != self._written:
-            await runtime.store.maintenance.add_history(done - self._written)
-            self._written = done
+        work = work_of(runtime)
+        if work != self._written:
+            await Ledger(runtime.store).add_history(work - self._written)
+            self._written = work
         return False
 
 
 def work_of(runtime: Runtime) -> Work:
-    """All that a broker has done so far."""
+    """All work of a broker so far."""
     metrics = runtime.core.metrics
     return Work(
         sent=metrics.sent,

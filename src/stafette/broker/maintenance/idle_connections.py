@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class DropIdleConnections:
-    """A look over the few that have to do something."""
+    """Only the few connections with a deadline are checked."""
 
     seconds = 1.0
 

@@ -1,4 +1,4 @@
-"""Count all messages, so that operators need not. One broker at a time does it for all."""
+"""Count all messages for the console. One broker at a time does it for all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from stafette.broker.runtime import Runtime
 
 PAUSE_SECONDS = SLOT_SECONDS - 1.0
-"""How long a count is good for: a little less than a slot, or a broker that is a moment early would miss its turn."""
+"""How long a count is valid: a little less than a slot, else a broker that is slightly early would skip a slot."""
 
 
 class CountMessages:
@@ -22,7 +22,7 @@ class CountMessages:
         self.seconds = 0.0
 
     async def round(self, runtime: Runtime) -> bool:
-        """Count, unless somebody else has; who counted also forgets what is past its time."""
+        """Count, unless another broker has; the one that counted also deletes old history."""
         self.seconds = until_slot(0.5)
         maintenance = runtime.store.maintenance
         if await maintenance.count_all_messages(pause=PAUSE_SECONDS):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stafette.broker.core.session import Session, Ticket
-from stafette.broker.core.waiting_reads import SPARE_DEADLINES, WaitingReads
+from stafette.broker.core.waiting_reads import MAX_STALE_DEADLINES, WaitingReads
 from stafette.model import Message, Selection
 from stafette.protocol import messages as wire
 from tests.support.core_script import Script, ScriptedConnection, ids, kinds, receive, send
@@ -205,12 +205,12 @@ def test_a_read_that_was_woken_in_vain_keeps_its_deadline() -> None:
 
 def test_deadlines_of_reads_that_have_ended_do_not_pile_up() -> None:
     waiting = WaitingReads()
-    for number in range(10 * SPARE_DEADLINES):
+    for number in range(10 * MAX_STALE_DEADLINES):
         ticket = parked(waiting, number=number, deadline=1e9)
         arrive(waiting)
         waiting.end_try(ticket)
         waiting.settle(ticket)
-    assert len(waiting._deadlines) <= 2 * SPARE_DEADLINES
+    assert len(waiting._deadlines) <= 2 * MAX_STALE_DEADLINES
     assert waiting._by_session == {}
 
 
