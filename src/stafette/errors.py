@@ -1,7 +1,7 @@
 """Every error Stafette reports, as one tree.
 
-Each class carries its wire code. The database raises the same code as SQLSTATE ``ST`` + code, so this file is the one
-place where a number becomes a class. The hundreds digit is the group, and the group says whose turn it is::
+Each class has a wire code. The database raises the same code as SQLSTATE ``ST`` + code, so this file is the only place
+where a number becomes a class. The hundreds digit is the group, and the group says who has to act::
 
     StafetteError
     ├── CallerError                     1xx  the caller's fault: do not repeat it unchanged
@@ -65,7 +65,7 @@ class QueueNotFound(CallerError):
 
 
 class QueueExists(CallerError):
-    """A queue of this name exists already."""
+    """A queue with this name already exists."""
 
     code = 103
 
@@ -101,7 +101,7 @@ class NotAuthenticated(CallerError):
 
 
 class LeaseLost(CallerError):
-    """The lease ran out or was given up; somebody else may hold the message."""
+    """The lease ran out or was given up; another client may hold the message."""
 
     code = 109
 
@@ -117,13 +117,13 @@ class TryAgain(StafetteError):
 
 
 class ServerFull(TryAgain):
-    """The broker serves as many clients as it may."""
+    """The broker is at its limit of clients."""
 
     code = 200
 
 
 class Overloaded(TryAgain):
-    """Too many requests are under way."""
+    """Too many requests are in flight."""
 
     code = 201
 
@@ -153,13 +153,13 @@ def _leaves(base: type[StafetteError]) -> list[type[StafetteError]]:
 BY_CODE: dict[int, type[StafetteError]] = {leaf.code: leaf for leaf in _leaves(StafetteError)}
 
 
-def from_code(code: int, sentence: str) -> StafetteError:
-    """Make the error that a wire code stands for; an unknown code is an internal error."""
-    return BY_CODE.get(code, InternalError)(sentence)
+def from_code(code: int, detail: str) -> StafetteError:
+    """The error for a wire code; an unknown code is an internal error."""
+    return BY_CODE.get(code, InternalError)(detail)
 
 
-def from_sqlstate(sqlstate: str, sentence: str) -> StafetteError | None:
-    """Make the error that one of our SQLSTATEs stands for; None when it is not ours."""
+def from_sqlstate(sqlstate: str, detail: str) -> StafetteError | None:
+    """The error for one of our SQLSTATEs; None if it is not ours."""
     if not sqlstate.startswith(SQLSTATE_CLASS):
         return None
-    return from_code(int(sqlstate.removeprefix(SQLSTATE_CLASS)), sentence)
+    return from_code(int(sqlstate.removeprefix(SQLSTATE_CLASS)), detail)

@@ -1,8 +1,8 @@
-"""The nouns of Stafette, shared by every tier: what a client, a queue and a message are.
+"""The nouns of Stafette, shared by every tier: client, queue, message, lease.
 
-They are immutable msgspec structs. What is read from the wire goes to the database as it is, and what the database
-answers goes onto the wire: as an array, so the order of fields is part of the protocol. Bounds are checked when a
-struct is decoded, not when the program makes one.
+They are immutable msgspec structs. The same structs travel on the wire and to and from the database. On the wire they
+are arrays, so the order of fields is part of the protocol. Bounds are checked when a struct is decoded, not when it is
+created.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEFAULT_PRIORITY = 5
 
 
 class Draft(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A message as its sender writes it, for one queue or several: it is stored in all of them or in none."""
+    """A message as its sender writes it, for one or several queues: it is stored in all of them or in none."""
 
     queues: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=1000)]
     body: bytes
@@ -46,7 +46,7 @@ class Draft(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unkno
 
 
 class Selection(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Which messages a reader asks for: up to `count` that match all that is given."""
+    """Which messages a reader asks for: up to `count` that match all given fields."""
 
     queue: Name | None = None
     sender: Name | None = None
@@ -64,7 +64,7 @@ class Message(msgspec.Struct, frozen=True, gc=False, array_like=True):
     receiver: str | None
     """The client it is addressed to; None: anyone."""
     context: int | None
-    """What joins it to other messages, as sent."""
+    """The number that joins it to other messages, as sent."""
     priority: int
     """1 to 10; 10 is handed out first."""
     arrived_at: datetime
@@ -88,60 +88,60 @@ class Leased(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class LeaseRef(msgspec.Struct, frozen=True, gc=False):
-    """What names a lease, to end or to extend it: the id of the message, and the token that came with it."""
+    """Identifies a lease, to end or extend it: the id of the message, and the lease token."""
 
     message: int
     token: int
 
 
 class Queue(msgspec.Struct, frozen=True, array_like=True):
-    """A queue, and how many messages wait in it (for `waiting_queues`: for the one who asks)."""
+    """A queue, and the number of its ready messages (in `waiting_queues`: those for the client that asks)."""
 
     id: int
     name: str
     creator: str
-    """The client that made it; ``operator`` when it was made in the console."""
+    """The client that created it; ``operator`` if it was created in the console."""
     created_at: datetime
     owner: str | None
     """Of a personal queue: the one client that reads it."""
     messages: int
-    """How many are ready."""
+    """Number of ready messages."""
     exclude_own: bool
-    """Whether nobody is handed what it sent itself."""
+    """Whether clients do not get messages that they sent themselves."""
     max_body: int
     """In bytes."""
     max_deliveries: int
     """How often a message is leased before it is dead."""
     dead_letter: str | None
-    """The queue where dead messages go."""
+    """The queue to which dead messages are moved."""
 
 
 class QueueOption(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to say about one option of a queue. Command, shell, REST API, form and page are made from it."""
+    """The description of one option of a queue. Command, shell, REST API, form and page are made from it."""
 
     kind: Literal["flag", "number", "queue"]
     """`queue`: the name of a queue that exists."""
     label: str
-    """What a form calls it."""
+    """The label in forms."""
     help: str
     """What it does, in one sentence."""
     hint: str = ""
-    """What a form adds to that."""
+    """A further explanation in forms."""
     bounds: tuple[int, int] = (0, 0)
-    """The least and the most: of a number, or of the characters of a name."""
+    """Minimum and maximum: of a number, or of the length of a name."""
     default: int | None = None
-    """What a number is unless it is given."""
+    """The default of a number."""
     unit: str = ""
     """Of a number, if it has one."""
 
     @property
     def type(self) -> Any:
-        """What Python holds it in."""
+        """Its Python type."""
         return {"flag": bool, "number": int | None, "queue": str | None}[self.kind]
 
 
 class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a queue treats its messages, as its creator asks for it. None stands for the default.
+    """How a queue treats its messages, as its creator requests it. None stands for the default.
 
     This is the one description of the options; the order of fields is that of forms and help. The database checks the
     bounds (functions/queues/create_queue_unchecked.sql).
@@ -151,7 +151,7 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         bool,
         QueueOption(
             kind="flag",
-            label="Nobody is handed what it sent itself",
+            label="Exclude own messages",
             help="A client does not get messages that it sent itself.",
         ),
     ] = False
@@ -159,8 +159,8 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         int | None,
         QueueOption(
             kind="number",
-            label="Largest body",
-            help="Maximum size of a body in bytes.",
+            label="Maximum body size",
+            help="Maximum size of a message's body, in bytes.",
             bounds=(0, 67_108_864),
             default=1_048_576,
             unit="bytes",
@@ -170,9 +170,9 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         int | None,
         QueueOption(
             kind="number",
-            label="Deliveries, at most",
-            help="Maximum number of deliveries; after these a message is dead.",
-            hint="A message that was given back so often is dead.",
+            label="Maximum deliveries",
+            help="Maximum deliveries of a message; after that it is dead.",
+            hint="A message that was leased this often without being acknowledged is dead.",
             bounds=(1, 32_767),
             default=5,
         ),
@@ -181,18 +181,18 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         str | None,
         QueueOption(
             kind="queue",
-            label="Queue for the dead",
-            help="Queue to which dead messages are moved.",
-            hint="An existing queue; without one they are kept aside in this one.",
+            label="Dead-letter queue",
+            help="The queue to which dead messages are moved.",
+            hint="An existing queue; without one, dead messages stay in this queue, where nobody receives them.",
             bounds=(1, 201),
         ),
     ] = None
 
     @classmethod
     def from_values(cls, values: Mapping[str, object]) -> QueueOptions:
-        """The options with these names; raises InvalidRequest for a name that is none of them.
+        """The options with these values; raises InvalidRequest for a name that is not an option.
 
-        functions/read_queue_options.sql says the same to those who call it from SQL.
+        functions/queues/read_queue_options.sql does the same for callers from SQL.
         """
         if unknown := sorted(set(values) - set(QUEUE_OPTIONS)):
             options = ", ".join(sorted(QUEUE_OPTIONS))
@@ -203,12 +203,12 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             raise InvalidRequest(f"the options of a queue are not valid: {error}") from error
 
 
-def _described() -> dict[str, QueueOption]:
+def _option_descriptions() -> dict[str, QueueOption]:
     hints = get_type_hints(QueueOptions, include_extras=True)
     return {name: hints[name].__metadata__[0] for name in QueueOptions.__struct_fields__}
 
 
-QUEUE_OPTIONS = _described()
+QUEUE_OPTIONS = _option_descriptions()
 """The description of each option, by name."""
 
 
@@ -226,7 +226,7 @@ class Client(msgspec.Struct, frozen=True, array_like=True):
 
 
 def text_or_base64(body: bytes) -> tuple[str | None, str | None]:
-    """A body for JSON: as text, or where it is none as base64."""
+    """A body for JSON: as text, or as base64 if it is not UTF-8."""
     try:
         return body.decode(), None
     except UnicodeDecodeError:

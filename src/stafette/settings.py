@@ -1,7 +1,7 @@
-"""Where settings come from: a flag, then STAFETTE_*, then stafette.toml in the working folder, then the default.
+"""Settings: from a flag, else STAFETTE_*, else stafette.toml in the working folder, else the default.
 
-Every command reads them before it does anything, hence the struct of msgspec's: a richer library would take longer to
-load than `stafette send` takes in all.
+Every command reads them first, so they are a msgspec struct: a richer library takes longer to load than `stafette send`
+takes in all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PREFIX = "STAFETTE_"
 
 
 def _default_data() -> Path:
-    """Root's home is closed to the unprivileged user that then runs PostgreSQL, hence /var/lib for root."""
+    """/var/lib for root, whose home the unprivileged user that runs PostgreSQL cannot read."""
     if os.geteuid() == 0:
         return Path("/var/lib/stafette")
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "stafette"
@@ -32,42 +32,42 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The data folder: the embedded PostgreSQL, its log, runs of the laboratory."""
 
     runs: Path | None = None
-    """Where the laboratory keeps its runs; by default in the data folder."""
+    """The folder for runs of the laboratory; by default in the data folder."""
 
     experiments: Path | None = None
-    """Where experiments made on the web pages are kept; by default in the data folder."""
+    """The folder for experiments from the web pages; by default in the data folder."""
 
     database: str | None = None
     """URL of a PostgreSQL to use instead of the embedded one."""
 
     url: str | None = None
-    """URL of the brokers to talk to; by default those with the data folder."""
+    """URL of the brokers to connect to; by default those that use the data folder."""
 
     name: str | None = None
-    """Who to be when talking to a broker."""
+    """The client's name."""
 
     secret: str | None = None
-    """What proves that."""
+    """The client's secret."""
 
     @property
     def runs_folder(self) -> Path:
-        """Where the laboratory keeps its runs."""
+        """The folder for runs of the laboratory."""
         return self.runs or self.data / "runs"
 
     @property
     def experiments_folder(self) -> Path:
-        """Where experiments made on the web pages are kept."""
+        """The folder for experiments from the web pages."""
         return self.experiments or self.data / "experiments"
 
 
 def load(**flags: object) -> Settings:
-    """Read the settings; flags that were not given (None) do not count."""
+    """Read the settings; flags that are None are ignored."""
     values = _from_file() | _from_environment() | {name: value for name, value in flags.items() if value is not None}
     try:
         return msgspec.convert(values, Settings, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$.")
-        raise InvalidRequest(f"setting {where.removesuffix('`')!r}: {what[:1].lower()}{what[1:]}") from error
+        problem, _, setting = str(error).partition(" - at `$.")
+        raise InvalidRequest(f"setting {setting.removesuffix('`')!r}: {problem[:1].lower()}{problem[1:]}") from error
 
 
 def _from_file() -> dict[str, object]:
@@ -81,14 +81,14 @@ def _from_file() -> dict[str, object]:
         raise InvalidRequest(f"cannot read {SETTINGS_FILE}: {error.strerror}") from error
     for name in values:
         if name not in Settings.__struct_fields__:
-            known = ", ".join(Settings.__struct_fields__)
-            raise InvalidRequest(f"there is no setting {name!r} (in {SETTINGS_FILE}); known are {known}")
+            names = ", ".join(Settings.__struct_fields__)
+            raise InvalidRequest(f"there is no setting {name!r} (in {SETTINGS_FILE}); the settings are {names}")
     return values
 
 
 def _from_environment() -> dict[str, object]:
-    """What is set to nothing is not set."""
-    return {name: given for name in Settings.__struct_fields__ if (given := os.environ.get(f"{PREFIX}{name.upper()}"))}
+    """An empty variable counts as not set."""
+    return {name: value for name in Settings.__struct_fields__ if (value := os.environ.get(f"{PREFIX}{name.upper()}"))}
 
 
 def _path(kind: type, value: object) -> object:

@@ -1,16 +1,16 @@
 """Traces: one record per request and tier, and the writer that both tiers use.
 
 A record is packed into a buffer, which costs the request under a microsecond. A buffer that is full, or some seconds
-old, goes to a thread that writes it as a Parquet file and renames that into place once it is whole: whoever lists the
-folder sees closed files only. When the disk cannot keep up, records are dropped rather than requests delayed; they are
-counted, and the end report tells::
+old, goes to a thread that writes it as a Parquet file and renames it when it is complete, so a reader of the folder
+sees closed files only. If the disk cannot keep up, records are dropped rather than requests delayed. They are counted
+in the end report::
 
     TIER-NODE-PID-00001.parquet …    closed chunks
     TIER-NODE-PID.json               the end report: rows written, rows dropped and why
 
-Times come from one monotonic clock and are turned into nanoseconds since the epoch when they are written. A row is one
-request on its way through one tier; ``client`` and ``request`` together name it in both. Where several machines write
-a trace, each is told how far its clock is ahead of the one that all times are to be of.
+Times come from one monotonic clock and are converted to nanoseconds since the epoch when they are written. A row is one
+request in one tier; ``client`` and ``request`` together identify it in both. If several machines write a trace, each is
+told how far its clock is ahead of the reference clock (`ahead_ns`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Tier = Literal["client", "broker"]
 
 CHUNK_ROWS = 32_768
 CHUNK_SECONDS = 5.0
-"""A chunk is closed when it is full, or by the first record that comes so long after it was begun."""
+"""A chunk is closed when it is full, or by the first record this long after its start."""
 
-WAITING_CHUNKS = 32
-"""How many chunks may wait for the disk, a million rows, before further ones are dropped."""
+MAX_WAITING_CHUNKS = 32
+"""Chunks that may wait for the disk, a million rows, before further ones are dropped."""
 
 NAMES = ("run", "tier", "node", "client", "operation", "outcome")
 TIMES = ("intended_ns", "start_ns", "end_ns")
@@ -70,18 +70,18 @@ FORMAT = {
     "column_encoding": dict.fromkeys(_NUMBERS, "DELTA_BINARY_PACKED"),
     "write_statistics": False,
 }
-"""Neighbours differ by little: a row so written has 23 bytes and costs 0.16 µs, against 49 and 0.4 with snappy."""
+"""Neighbouring rows differ little: with delta encoding a row takes 23 bytes and 0.16 µs, with snappy 49 and 0.4."""
 
-NOT_HERE = -1
-"""Stands for a phase, or a batch, that the tier does not have."""
+NOT_APPLICABLE = -1
+"""For a phase, or a batch, that the tier does not have."""
 
-# A record in the buffer: everything but what is the same for the whole process.
+# A record in the buffer: all columns that are not the same for the whole process.
 _PACKED = ("client", "request", "operation", "outcome", *TIMES, *PHASES, "bytes", "messages", "batch")
 _RECORD = struct.Struct(f"<{len(_PACKED)}q")
 
 
 class EndReport(msgspec.Struct):
-    """What a process says of its trace when it ends."""
+    """How much of its trace a process has written, at its end."""
 
     tier: str
     node: str
@@ -91,7 +91,7 @@ class EndReport(msgspec.Struct):
 
 
 class _Codes(dict[str, int]):
-    """Numbers names in the order in which they are first used."""
+    """Codes for names, in the order of first use."""
 
     def __missing__(self, name: str) -> int:
         code = self[name] = len(self)
@@ -99,16 +99,16 @@ class _Codes(dict[str, int]):
 
 
 class Trace:
-    """The records of one process in one tier. Add to it from one thread; close it at the end."""
+    """The records of one process in one tier. Add records from one thread; close it at the end."""
 
     def __init__(self, folder: Path, *, run: str, tier: Tier, node: str, ahead_ns: int = 0) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.why: str | None = None
+        self.drop_reason: str | None = None
         """Why the first rows were dropped, if any were."""
-        self._taken = 0
+        self._handed_over = 0
         self._overflowed = 0
         self._unwritten = 0
-        self._same = {"run": run, "tier": tier, "node": node}
+        self._constants = {"run": run, "tier": tier, "node": node}
         self._folder = folder
         self._stem = f"{tier}-{re.sub(r'[^A-Za-z0-9.-]', '_', node)}-{os.getpid()}"
         self._epoch = time.time_ns() - time.perf_counter_ns() - ahead_ns
@@ -124,13 +124,13 @@ class Trace:
 
     @property
     def dropped(self) -> int:
-        """Records that will not be found in the files."""
+        """Records that are not in the files."""
         return self._overflowed + self._unwritten
 
     @property
     def rows(self) -> int:
-        """Records added so far, those dropped left out."""
-        return self._taken + self._end // _RECORD.size - self.dropped
+        """Records added so far, without those dropped."""
+        return self._handed_over + self._end // _RECORD.size - self.dropped
 
     def add(
         self,
@@ -152,7 +152,7 @@ class Trace:
         messages: int,
         batch: int,
     ) -> None:
-        """Record a request that has its answer. Times are of ``time.perf_counter_ns``, phases lengths of time."""
+        """Record an answered request. Times are from ``time.perf_counter_ns``, phases are durations."""
         if end >= self._close_at or self._end == len(self._buffer):
             self._hand_over(end)
         _RECORD.pack_into(
@@ -167,26 +167,26 @@ class Trace:
         self._hand_over(0)
         self._waiting.put(None)
         self._writer.join()
-        report = EndReport(self._same["tier"], self._same["node"], self.rows, self.dropped, self.why)
-        _put(self._folder / f"{self._stem}.json", msgspec.json.encode(report))
+        report = EndReport(self._constants["tier"], self._constants["node"], self.rows, self.dropped, self.drop_reason)
+        _write_atomically(self._folder / f"{self._stem}.json", msgspec.json.encode(report))
 
     def _hand_over(self, now: int) -> None:
-        """Give the chunk to the writer, or drop it when too many wait."""
+        """Give the chunk to the writer, or drop it if too many wait."""
         self._close_at = now + int(CHUNK_SECONDS * 1e9)
         if not self._end:
             return
-        self._taken += self._end // _RECORD.size
-        if self._waiting.qsize() < WAITING_CHUNKS:
+        self._handed_over += self._end // _RECORD.size
+        if self._waiting.qsize() < MAX_WAITING_CHUNKS:
             self._waiting.put(self._buffer[: self._end])
         else:
             self._overflowed += self._end // _RECORD.size
             self._warn("the disk did not keep up")
         self._end = 0
 
-    def _warn(self, why: str) -> None:
-        if self.why is None:
-            log.warning("the trace of %s is not complete: %s", self._same["node"], why)
-            self.why = why
+    def _warn(self, reason: str) -> None:
+        if self.drop_reason is None:
+            log.warning("the trace of %s is not complete: %s", self._constants["node"], reason)
+            self.drop_reason = reason
 
     # The writer's thread
 
@@ -211,25 +211,25 @@ class Trace:
 
     def _column(self, field: pa.Field, packed: dict[str, np.ndarray], rows: int) -> pa.Array:
         name = field.name
-        if name in self._same:
-            return pa.DictionaryArray.from_arrays(_array(np.zeros(rows), pa.int32()), _texts([self._same[name]]))
+        if name in self._constants:
+            return pa.DictionaryArray.from_arrays(_array(np.zeros(rows), pa.int32()), _texts([self._constants[name]]))
         if name in self._codes:
             return pa.DictionaryArray.from_arrays(_array(packed[name], pa.int32()), _texts(list(self._codes[name])))
         if name in TIMES:
             return _array(packed[name] + self._epoch, field.type)
         if field.nullable:
-            return _array(packed[name], field.type, packed[name] != NOT_HERE)
+            return _array(packed[name], field.type, packed[name] != NOT_APPLICABLE)
         return _array(packed[name], field.type)
 
 
-# Arrow's usual ways from Python's and numpy's values import pandas, where that is installed: a second of work, at the
-# first chunk, in the middle of a load. Buffers need no such help.
+# Arrow's usual conversions from Python and numpy import pandas if it is installed. That takes a second, at the first
+# chunk, in the middle of a load. Conversions from buffers do not.
 
 
-def _array(values: np.ndarray, kind: pa.DataType, valid: np.ndarray | None = None) -> pa.Array:
+def _array(values: np.ndarray, kind: pa.DataType, not_null: np.ndarray | None = None) -> pa.Array:
     data = pa.py_buffer(np.ascontiguousarray(values, dtype=kind.to_pandas_dtype()))
-    present = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(values), [present, data])
+    validity = None if not_null is None else pa.py_buffer(np.packbits(not_null, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [validity, data])
 
 
 def _texts(texts: list[str]) -> pa.Array:
@@ -239,8 +239,8 @@ def _texts(texts: list[str]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(texts), buffers)
 
 
-def _put(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
+def _write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that it is complete or absent."""
     unfinished = path.with_name(path.name + ".tmp")
     unfinished.write_bytes(content)
     unfinished.rename(path)

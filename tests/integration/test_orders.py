@@ -196,8 +196,7 @@ async def test_orders_that_have_become_pointless_are_ignored(
         for order in ("disconnect 4711", "drain", "disconnect", "disconnect x", "dance", ""):
             execute(order, runtime)
     assert [record.getMessage() for record in caplog.records] == [
-        f"unknown operator command: {order!r}"
-        for order in ("disconnect", "disconnect x", "dance", "")
+        f"unknown operator command: {order!r}" for order in ("disconnect", "disconnect x", "dance", "")
     ]
 
 

@@ -90,7 +90,7 @@ def test_rows_the_disk_refuses_are_counted_and_explained(tmp_path: Path) -> None
 def test_when_too_many_chunks_wait_rows_are_dropped_and_counted(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CHUNK_ROWS", 1)
-        patch.setattr(module, "WAITING_CHUNKS", 2)
+        patch.setattr(module, "MAX_WAITING_CHUNKS", 2)
         os.mkfifo(
             tmp_path / f"client-n-{os.getpid()}-00001.tmp"
         )  # the writer waits until somebody reads, then cannot write

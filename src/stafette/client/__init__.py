@@ -1,1 +1,1 @@
-"""The client: a connection to a broker, kept through failures. Needs no database driver."""
+"""The client: a connection to a broker, with failover. Needs no database driver."""

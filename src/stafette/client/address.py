@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from stafette.errors import InvalidRequest
 
 DEFAULT_PORT = 7470
-HIGHEST_PORT = 65535
+MAX_PORT = 65535
 _EXAMPLE = "write stafette://127.0.0.1:7470, or stafettes://… for TLS, several brokers with commas between them"
 
 _URL = re.compile(r"(?P<scheme>stafettes?)://(?P<brokers>[^/?#]*)/?(\?(?P<options>[^#]*))?", re.IGNORECASE)
@@ -20,7 +20,7 @@ _BROKER = re.compile(r"(\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:@%\s]+))(:(?P<por
 
 @dataclass(frozen=True)
 class Address:
-    """Where brokers are, and how to talk to them."""
+    """The brokers of a connection URL, and whether to use TLS."""
 
     brokers: tuple[tuple[str, int], ...]
     """Host and port of each; the first is tried first."""
@@ -30,7 +30,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """Read a URL; refuse what we would not understand."""
+        """Parse a URL; raises InvalidRequest for anything unknown in it."""
         parts = _URL.fullmatch(url)
         if parts is None:
             raise InvalidRequest(f"{url!r} is not a Stafette URL; {_EXAMPLE}")
@@ -42,7 +42,7 @@ class Address:
         return cls(tuple(_broker(item, url) for item in parts["brokers"].split(",")), tls, authority)
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """What encrypts the connection, if anything does."""
+        """The TLS context; None without TLS."""
         if not self.tls:
             return None
         try:
@@ -56,8 +56,8 @@ def _broker(item: str, url: str) -> tuple[str, int]:
     if parts is None:
         raise InvalidRequest(f"{item!r} in {url!r} is not a host and port; {_EXAMPLE}")
     port = int(parts["port"] or DEFAULT_PORT)
-    if not 1 <= port <= HIGHEST_PORT:
-        raise InvalidRequest(f"port {port} in {url!r} is not between 1 and {HIGHEST_PORT}")
+    if not 1 <= port <= MAX_PORT:
+        raise InvalidRequest(f"port {port} in {url!r} is not between 1 and {MAX_PORT}")
     if parts["ipv6"]:
         try:
             return str(ipaddress.IPv6Address(parts["ipv6"])), port

@@ -1,4 +1,4 @@
-"""The asynchronous client: what can be asked of a broker, one method each. How it gets there is in `failover`."""
+"""The asynchronous client: one method for each kind of request. `failover` has the way to the broker."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ async def connect(
     timeout: float = 30.0,
     trace: Trace | None = None,
 ) -> Client:
-    """Connect to one of the brokers in the URL and say hello as `name`; it is registered the first time.
+    """Connect to one of the brokers in the URL as the client `name`, which is registered the first time.
 
     The URL is ``stafette://host:port``, with commas between several brokers; ``stafettes://`` is with TLS, and
-    ``?ca=FILE`` names the certificates to trust. A name has one session at a time. The first hello under a name fixes
-    its secret, if one is given, and its mode: who is ``"read-only"`` is refused whatever changes something.
-    `timeout` is for how many seconds connecting, and from then on each request, is tried. Every request is recorded in
-    the trace, if one is given.
+    ``?ca=FILE`` names the certificates to trust. A name has one session at a time. The first connection of a name fixes
+    its secret, if one is given, and its mode: a ``"read-only"`` client cannot change anything. `timeout` is the limit
+    in seconds for connecting, and then for each request. Every request is recorded in `trace`, if one is given.
     """
     client = Client(Address.parse(url), name=name, mode=mode, secret=secret, timeout=timeout, trace=trace)
     await client.open()
@@ -64,7 +63,7 @@ class Client:
 
     @property
     def name(self) -> str:
-        """The name this client is known by."""
+        """The client's name."""
         return self._name
 
     async def open(self) -> None:
@@ -72,7 +71,7 @@ class Client:
         await self._failover.open()
 
     async def close(self) -> None:
-        """Hang up; the name is free when this returns. What is under way gets its answer, except reads that wait."""
+        """Hang up; the name is free when this returns. Requests in flight get their answers, except waiting reads."""
         await self._failover.close()
 
     async def __aenter__(self) -> Client:
@@ -99,15 +98,15 @@ class Client:
         key: str | None = None,
         allow_unknown: bool = False,
     ) -> list[int]:
-        """Send a message to one queue or to several: to all of them or to none. Returns its id in each.
+        """Send a message to one or several queues: to all of them or to none. Returns its id in each.
 
-        When this returns, the message is on disk. Priorities go from 1 to 10, 10 being handed out first. A message with
-        a receiver is for that client alone, which must be registered unless `allow_unknown`. It can be read after
-        `delay` seconds, and nobody gets it any more after `ttl` seconds. `context` is a number that joins messages,
-        such as an answer to its question; headers are for the application.
+        When this returns, the message is on disk. Priorities go from 1 to 10; 10 is handed out first. A message with a
+        receiver is for that client only, which must be registered unless `allow_unknown`. The message is ready after
+        `delay` seconds, and is deleted unread after `ttl` seconds. `context` is a number that joins messages, such as a
+        request and its reply; headers are for the application.
 
-        With a key, a repetition within 24 hours returns the first ids and sends nothing; the client then repeats the
-        send by itself when a connection breaks.
+        With a key, a repetition within 24 hours returns the first ids and sends nothing; so the client itself repeats
+        the send if a connection breaks.
         """
         draft = Draft(
             (queue,) if isinstance(queue, str) else _names(queue),
@@ -122,8 +121,8 @@ class Client:
     ) -> list[list[int]]:
         """Send several messages in one round trip, all of them or none.
 
-        Each is a pair of queue and body, or a mapping with the arguments of `send` but the key, which is for them all.
-        Returns the ids of each.
+        Each is a pair of queue and body, or a mapping with the arguments of `send` except the key, which is for all of
+        them. Returns the ids of each.
         """
         drafts = [_draft(message) for message in messages]
         if not drafts:
@@ -142,13 +141,13 @@ class Client:
         order: Order = "priority",
         wait: float | None = None,
     ) -> Message | None:
-        """Remove the next message and return it; None when there is none, or none came within `wait` seconds.
+        """Remove the next message and return it; None if there is none, or none comes within `wait` seconds.
 
-        At least one of queue, sender and context says which messages are meant. The highest priority comes first and
-        within it the earliest; with the order ``"arrival"`` the earliest comes first.
+        At least one of queue, sender and context must be given. The highest priority comes first and within it the
+        earliest; with the order ``"arrival"`` the earliest comes first.
 
-        A message whose answer is lost with the connection, or cancelled while it is on its way, is lost: `lease` is
-        for those that must not be.
+        A message is lost if the connection breaks, or the call is cancelled, before its answer arrives. Use `lease`
+        for messages that must not be lost.
         """
         selection = Selection(queue, sender, context, order)
         answer = await self._ask(wire.Receive(0, selection, wait), wire.Messages, wait=wait)
@@ -177,13 +176,13 @@ class Client:
         order: Order = "priority",
         wait: float | None = None,
     ) -> Message | None:
-        """Return what `receive` would, and leave it there."""
+        """Return what `receive` would, and leave it in the queue."""
         selection = Selection(queue, sender, context, order)
         answer = await self._ask(wire.Peek(0, selection, wait), wire.Messages, wait=wait, repeatable=True)
         return answer.messages[0] if answer.messages else None
 
     async def browse(self, queue: str, *, after: int | None = None, limit: int = 100) -> list[Message]:
-        """A page of the messages in a queue that this client may see, in order of arrival, from after an id on."""
+        """A page of the messages in a queue that this client may see, in order of arrival, after the id `after`."""
         return (await self._ask(wire.Browse(0, queue, after, limit), wire.Messages, repeatable=True)).messages
 
     # Leases
@@ -198,10 +197,10 @@ class Client:
         order: Order = "priority",
         wait: float | None = None,
     ) -> Leasing:
-        """Take the next message for so many seconds; what is then neither acknowledged nor given back goes to others.
+        """Lease the next message for `seconds`; if it is not acknowledged by then, others can get it.
 
-        Await it for a lease, or None when no message came, at once or within `wait` seconds. Or enter it with
-        ``async with``: the message is acknowledged at the end of the block, and given back when the block fails.
+        Await it for a lease, or None if no message came, at once or within `wait` seconds. Or enter it with
+        ``async with``: the message is acknowledged at the end of the block, and given back if the block fails.
         """
         request = wire.Lease(0, Selection(queue, sender, context, order), seconds, wait)
         return Leasing(lambda: self._lease(request))
@@ -211,18 +210,18 @@ class Client:
         return Lease(self, leases[0].message, leases[0].token) if leases else None
 
     async def ack(self, message: int, token: int) -> None:
-        """Be done with a leased message; the lease knows its token. LeaseLost when the lease has run out."""
+        """Acknowledge a leased message, which deletes it. Raises LeaseLost if the lease has run out."""
         await self._ask(wire.Ack(0, message, token), wire.Done)
 
     async def nack(self, message: int, token: int, *, delay: float | None = None) -> None:
-        """Give a leased message back, to be ready at once or after so many seconds.
+        """Give a leased message back; it is ready at once, or after `delay` seconds.
 
-        If it has been leased as often as its queue allows, it is dead, or goes to the dead letter queue.
+        If it has been leased as often as its queue allows, it is dead, or moved to the dead-letter queue.
         """
         await self._ask(wire.Nack(0, message, token, delay), wire.Done)
 
     async def extend(self, message: int, token: int, seconds: float) -> None:
-        """Let a lease end so many seconds from now."""
+        """Let a lease end `seconds` from now."""
         await self._ask(wire.Extend(0, message, token, seconds), wire.Done, repeatable=True)
 
     # Request and response
@@ -237,27 +236,27 @@ class Client:
         priority: int = DEFAULT_PRIORITY,
         headers: Headers | None = None,
     ) -> Message:
-        """Send a request and wait for the reply to it, which comes to this client's personal queue.
+        """Send a request and wait for its reply, which comes to this client's personal queue.
 
-        RequestTimeout when none came within `timeout` seconds, by default those that were given to `connect`; the
-        request is then gone, too, unless somebody has taken it.
+        Raises RequestTimeout if none comes within `timeout` seconds, by default the timeout of `connect`; the request
+        is then deleted too, unless a client has received it.
         """
-        patience = self._timeout if timeout is None else timeout
-        until = time.monotonic() + patience
+        limit = self._timeout if timeout is None else timeout
+        deadline = time.monotonic() + limit
         context = secrets.randbits(62)
-        asked = Draft((queue,), _bytes(body), receiver, priority, context, headers, ttl=patience)
-        await self._ask(wire.Send(0, [asked]), wire.Sent, timeout=patience)
-        wait = max(0.0, until - time.monotonic())
+        draft = Draft((queue,), _bytes(body), receiver, priority, context, headers, ttl=limit)
+        await self._ask(wire.Send(0, [draft]), wire.Sent, timeout=limit)
+        wait = max(0.0, deadline - time.monotonic())
         replies = Selection(f"@{self.name}", context=context)
         answer = await self._ask(wire.Receive(0, replies, wait), wire.Messages, wait=wait)
         if not answer.messages:
-            raise RequestTimeout(f"nobody replied to the request in {queue} within {patience:g} seconds")
+            raise RequestTimeout(f"no reply to the request in {queue} came within {limit:g} seconds")
         return answer.messages[0]
 
     async def reply(
         self, message: Message, body: Body, *, priority: int | None = None, headers: Headers | None = None
     ) -> list[int]:
-        """Answer a message: to its sender's personal queue, with its context and, unless one is given, its priority."""
+        """Reply to a message: to its sender's personal queue, with its context and, by default, its priority."""
         return await self.send(
             f"@{message.sender}",
             body,
@@ -278,17 +277,17 @@ class Client:
         max_deliveries: int | None = None,
         dead_letter: str | None = None,
     ) -> Queue:
-        """Make a queue; with `exist_ok`, or be content with one that has this name.
+        """Create a queue; with `exist_ok`, an existing one with this name is returned instead.
 
-        With `exclude_own` nobody is handed what it sent itself. A body has up to `max_body` bytes, by default one
-        mebibyte. A message that has been leased `max_deliveries` times, by default 5, without being acknowledged is
-        dead; it goes to the queue `dead_letter`, if one is named.
+        With `exclude_own` a client does not get messages that it sent itself. A body has up to `max_body` bytes, by
+        default one mebibyte. A message that has been leased `max_deliveries` times, by default 5, without being
+        acknowledged is dead; it is moved to the queue `dead_letter`, if one is named.
         """
         request = wire.CreateQueue(0, name, exclude_own, exist_ok, max_body, max_deliveries, dead_letter)
         return (await self._ask(request, wire.Queues, repeatable=exist_ok)).queues[0]
 
     async def delete_queue(self, name: str, *, force: bool = False) -> None:
-        """Delete an empty queue, or by force any, with all its messages."""
+        """Delete an empty queue; with `force` also one that has messages."""
         await self._ask(wire.DeleteQueue(0, name, force), wire.Done)
 
     async def queue(self, name_or_id: str | int) -> Queue:
@@ -300,16 +299,16 @@ class Client:
         return (await self._ask(wire.ListQueues(0), wire.Queues, repeatable=True)).queues
 
     async def waiting_queues(self, limit: int | None = None) -> list[Queue]:
-        """The queues that hold messages addressed to this client; `messages` says how many."""
+        """The queues that hold messages for this client; `messages` is their number."""
         return (await self._ask(wire.WaitingQueues(0, limit), wire.Queues, repeatable=True)).queues
 
     async def personal_queue(self, client: str | None = None) -> Queue:
-        """The personal queue of a client, or one's own."""
+        """The personal queue of a client, by default this one."""
         request = wire.LookUpPersonalQueue(0, self.name if client is None else client)
         return (await self._ask(request, wire.Queues, repeatable=True)).queues[0]
 
     async def purge(self, queue: str) -> int:
-        """Remove all messages that wait in a queue; returns how many."""
+        """Delete all ready and delayed messages of a queue; returns their number."""
         return (await self._ask(wire.Purge(0, queue), wire.Counted)).count
 
     # Clients
@@ -323,19 +322,19 @@ class Client:
         return (await self._ask(wire.ListClients(0), wire.Clients, repeatable=True)).clients
 
     async def delete_client(self, name: str) -> None:
-        """Delete a client that is offline, or oneself, which closes this one."""
+        """Delete a client that is offline, or this one, which closes it."""
         await self._ask(wire.DeleteClient(0, name), wire.Done)
         if name == self.name:
             await self.close()
 
     async def ping(self) -> float:
-        """How many seconds it takes to the broker and back."""
+        """The round trip time to the broker, in seconds."""
         started = time.perf_counter()
         await self._ask(wire.Echo(0), wire.Echoed, repeatable=True)
         return time.perf_counter() - started
 
     async def echo(self, payload: bytes) -> bytes:
-        """Let the broker send something back, without the database."""
+        """Let the broker send a payload back, without the database."""
         return (await self._ask(wire.Echo(0, payload), wire.Echoed, repeatable=True)).payload
 
 
@@ -343,7 +342,7 @@ def _names(queues: Sequence[str]) -> tuple[str, ...]:
     try:
         return tuple(queues)
     except TypeError as error:
-        raise InvalidRequest(f"{queues!r} is neither the name of a queue nor several") from error
+        raise InvalidRequest(f"{queues!r} is neither the name of a queue nor a list of names") from error
 
 
 def _bytes(body: Body) -> bytes:
@@ -354,7 +353,7 @@ def _bytes(body: Body) -> bytes:
             raise InvalidRequest(f"the body cannot be written as UTF-8: {error}") from error
     if isinstance(body, bytes | bytearray | memoryview):
         return bytes(body)
-    raise InvalidRequest(f"a body is bytes or text, not {type(body).__name__}")
+    raise InvalidRequest(f"a body must be bytes or text, not {type(body).__name__}")
 
 
 def _draft(message: Mapping[str, Any] | tuple[str | Sequence[str], Body]) -> Draft:

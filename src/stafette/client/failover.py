@@ -1,7 +1,7 @@
-"""Failover: one connection to one of the brokers in the address, and when it breaks, to another.
+"""Failover: a connection to one of the brokers in the address, and if it breaks, to another.
 
-The session continues there. A request that has not been sent, was not accepted, changes nothing or bears a key is then
-sent again; any other fails with Unavailable, because only its caller can know whether to repeat it.
+The session continues there. A request that was not sent or not accepted, that changes nothing or has a key, is sent
+again. Any other fails with Unavailable, because only the caller can know whether to repeat it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from stafette.protocol.client import Lost, NotAccepted, State
 if TYPE_CHECKING:
     from stafette.trace import Trace
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Seconds between rounds of the brokers: doubling, with some chance in it so that clients do not come in step."""
+FIRST_PAUSE, MAX_PAUSE = 0.05, 1.0
+"""Seconds between rounds of the brokers: doubled each time, with jitter so that clients do not come all at once."""
 
 ATTEMPT_SECONDS = 5.0
-"""How long one broker may take to let us in while there are others to try."""
+"""How long one broker may take to answer the hello if there are others to try."""
 
 BYE_SECONDS = 2.0
-"""How long leaving may take before we just hang up."""
+"""How long the answer to a bye may take before the client hangs up."""
 
-LONGEST_SECONDS = 1e9
-"""What the protocol takes for a number of seconds."""
+MAX_SECONDS = 1e9
+"""The largest number of seconds that the protocol accepts."""
 
 Answer = TypeVar("Answer", bound=wire.Frame)
 
@@ -45,17 +45,17 @@ Answer = TypeVar("Answer", bound=wire.Frame)
 
 
 def may_repeat(error: Lost | NotAccepted, *, repeatable: bool) -> bool:
-    """Whether to send a request again: what was lost may have taken effect, what was not accepted has not."""
+    """Whether to send a request again: one that was lost may have taken effect, one that was not accepted has not."""
     return repeatable or isinstance(error, NotAccepted)
 
 
-def longer(pause: float) -> float:
+def next_pause(pause: float) -> float:
     """The pause after this one."""
-    return min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
+    return min(max(FIRST_PAUSE, 2 * pause), MAX_PAUSE)
 
 
 class BrokerRotation:
-    """Which broker is next, and for how long it may be tried."""
+    """Which broker to try next, and for how long."""
 
     def __init__(self, brokers: tuple[tuple[str, int], ...]) -> None:
         self._brokers = brokers
@@ -63,7 +63,7 @@ class BrokerRotation:
         self.session: int | None = None
         """The token of the session to continue."""
         self._may_hold_session = False
-        """Whether a broker may hold a session of ours: then AlreadyOnline may be about ourselves, and pass."""
+        """Whether a broker may hold a session of this client: then AlreadyOnline may be about it, and pass."""
 
     def __len__(self) -> int:
         return len(self._brokers)
@@ -74,17 +74,17 @@ class BrokerRotation:
         return self._brokers[self._turn % len(self._brokers)]
 
     def attempt_deadline(self, now: float, deadline: float) -> float:
-        """Until when to try it: where there are others, each gets its share of the time."""
+        """Until when to try it: with several brokers, each gets a share of the time."""
         if len(self._brokers) == 1:
             return deadline
         return now + min(ATTEMPT_SECONDS, (deadline - now) / len(self._brokers))
 
     def advance(self) -> None:
-        """The broker has failed: the next one is to be tried."""
+        """The broker has failed: go on to the next."""
         self._turn += 1
 
-    def welcomed(self, session: int) -> None:
-        """The broker has let us in."""
+    def on_welcome(self, session: int) -> None:
+        """The broker has opened a session."""
         self.session, self._may_hold_session = session, True
 
     def may_pass(self, error: StafetteError) -> bool:
@@ -94,37 +94,37 @@ class BrokerRotation:
 
 
 class Search:
-    """One search for a broker: when it ends, and how long to pause on the way."""
+    """One search for a broker: when it ends, and how long to pause between attempts."""
 
     def __init__(self, rotation: BrokerRotation, deadline: float, rounds: int | None) -> None:
         self._rotation = rotation
         self._deadline = deadline
-        self._most_failures = None if rounds is None else rounds * len(rotation)
+        self._max_failures = None if rounds is None else rounds * len(rotation)
         self._failures = 0
         self._pause = FIRST_PAUSE
 
     def pause_after(self, error: StafetteError, now: float) -> float | None:
-        """Seconds until the next attempt, 0 within a round of the brokers; None when the search is over."""
+        """Seconds until the next attempt, 0 within a round of the brokers; None if the search is over."""
         self._rotation.advance()
         self._failures += 1
         if not self._rotation.may_pass(error):
             return None
-        is_last = self._most_failures is not None and self._failures >= self._most_failures
+        is_last = self._max_failures is not None and self._failures >= self._max_failures
         if is_last and not isinstance(error, AlreadyOnline):
             return None
         if self._failures % len(self._rotation):
             return 0.0
-        pause, self._pause = self._pause, longer(self._pause)
+        pause, self._pause = self._pause, next_pause(self._pause)
         return pause if now + pause < self._deadline else None
 
 
 class Failover:
-    """Gives every request its answer, through whichever broker can be reached."""
+    """Gets every request answered, through any broker that can be reached."""
 
     def __init__(
         self, address: Address, *, name: str, mode: Mode, secret: str | None, timeout: float, trace: Trace | None
     ) -> None:
-        if not 0 < timeout <= LONGEST_SECONDS:
+        if not 0 < timeout <= MAX_SECONDS:
             raise InvalidRequest(f"timeout {timeout} is not a positive number of seconds")
         self._rotation = BrokerRotation(address.brokers)
         self._tls = address.tls_context()
@@ -136,7 +136,7 @@ class Failover:
         self._connecting = asyncio.Lock()
         self._closed = False
         self._ids = itertools.count(1)
-        """Of requests, whichever connection they take: a name and an id are one request, in the broker's trace too."""
+        """Request ids, over all connections: name and id identify a request, in the broker's trace too."""
         self._tracing = Tracing(trace, name, self._attempt) if trace is not None else None
 
     async def open(self) -> None:
@@ -145,7 +145,7 @@ class Failover:
             await self._find(self._loop.time() + self._timeout, rounds=1)
 
     async def close(self) -> None:
-        """Hang up; the name is free when this returns. What is under way gets its answer, except reads that wait."""
+        """Hang up; the name is free when this returns. Requests in flight get their answers, except waiting reads."""
         self._check_loop()
         self._closed = True
         transport, self._transport = self._transport, None
@@ -180,14 +180,14 @@ class Failover:
         repeatable: bool = False,
         timeout: float | None = None,
     ) -> Answer:
-        """Send a request and return its answer; a read may take `wait` seconds more than others."""
+        """Send a request and return its answer; a read may take `wait` seconds longer than other requests."""
         loop = self._loop
         if asyncio.get_running_loop() is not loop:
             self._check_loop()
         until = loop.time()
         if wait is not None:
-            if not 0 <= wait <= LONGEST_SECONDS:
-                raise InvalidRequest(f"wait {wait} is not a number of seconds from 0 to {LONGEST_SECONDS:g}")
+            if not 0 <= wait <= MAX_SECONDS:
+                raise InvalidRequest(f"wait {wait} is not a number of seconds from 0 to {MAX_SECONDS:g}")
             until += wait
         deadline = until + (self._timeout if timeout is None else timeout)
         attempt = self._attempt if self._tracing is None else self._tracing.attempt
@@ -205,7 +205,7 @@ class Failover:
                     raise InternalError(f"the broker answered with {type(answer).__name__}")
                 return cast(Answer, answer)
             await _sleep(pause)
-            pause = longer(pause)
+            pause = next_pause(pause)
             if wait:
                 request.wait = max(0.0, until - loop.time())
 
@@ -214,7 +214,7 @@ class Failover:
         while True:
             transport = self._transport
             if transport is None or not transport.connection.is_open:
-                transport = await self._find_in_turn(deadline)
+                transport = await self._find_shared(deadline)
             if transport.congested:
                 await transport.wait_writable(deadline)
                 if not transport.connection.is_open:
@@ -229,8 +229,8 @@ class Failover:
         if asyncio.get_running_loop() is not self._loop:
             raise InvalidRequest("this client belongs to another event loop; connect in the one that uses it")
 
-    async def _find_in_turn(self, deadline: float) -> Transport:
-        """Find a broker; who comes while somebody else does that waits for it, but not longer than it may."""
+    async def _find_shared(self, deadline: float) -> Transport:
+        """Find a broker, once for all requests that need one; each waits until its own deadline at most."""
         try:
             async with asyncio.timeout_at(deadline), self._connecting:
                 return await self._find(deadline)
@@ -238,7 +238,7 @@ class Failover:
             raise Unavailable("no broker could be reached in time; nothing has happened") from error
 
     async def _find(self, deadline: float, rounds: int | None = None) -> Transport:
-        """Continue the session through any broker, trying again and again until the deadline, or for some rounds."""
+        """Continue the session through any broker; tries until the deadline, or for `rounds` rounds."""
         search = Search(self._rotation, deadline, rounds)
         while True:
             if self._closed:
@@ -257,7 +257,7 @@ class Failover:
                 if pause:
                     await _sleep(pause)
             else:
-                if self._closed:  # meanwhile
+                if self._closed:  # while connecting
                     self._transport.close()
                     self._transport = None
 
@@ -272,7 +272,7 @@ class Failover:
             ids=self._ids,
             timings=None if self._tracing is None else self._tracing.timings,
         )
-        self._rotation.welcomed(welcome.session)
+        self._rotation.on_welcome(welcome.session)
         return transport
 
 

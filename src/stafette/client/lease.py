@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Lease:
-    """A message that is yours for a while. Acknowledge it when it is done, or give it back."""
+    """A leased message. Acknowledge it when the work is done, or give it back."""
 
     def __init__(self, client: Client, message: Message, token: int) -> None:
         self._client = client
@@ -24,23 +24,23 @@ class Lease:
         self.message = message
 
     async def ack(self) -> None:
-        """Be done with the message."""
+        """Acknowledge the message, which deletes it."""
         await self._client.ack(self.message.id, self._token)
         self._ended = True
 
     async def nack(self, delay: float | None = None) -> None:
-        """Give the message back, to be ready after so many seconds."""
+        """Give the message back; it is ready at once, or after `delay` seconds."""
         await self._client.nack(self.message.id, self._token, delay=delay)
         self._ended = True
 
     async def extend(self, seconds: float) -> None:
-        """Keep the message for so many seconds from now."""
+        """Let the lease end `seconds` from now."""
         await self._client.extend(self.message.id, self._token, seconds)
 
     async def end(self, *, success: bool) -> None:
         """Acknowledge or give back, unless that has been done.
 
-        That giving back fails is no news to somebody who handles an error: the lease then runs out by itself.
+        An error while giving back is ignored, as the caller already handles one: the lease then runs out by itself.
         """
         if self._ended:
             return
@@ -52,7 +52,7 @@ class Lease:
 
 
 class Leasing:
-    """What `lease()` returns: await it, or enter it. Either way it gives a Lease, or None when nothing came."""
+    """What `lease()` returns: await it, or enter it. Either way it gives a Lease, or None if no message came."""
 
     def __init__(self, take: Callable[[], Awaitable[Lease | None]]) -> None:
         self._take = take

@@ -1,8 +1,8 @@
-"""The synchronous twin of the asynchronous client: the same methods, each of which waits for its answer.
+"""The synchronous twin of the asynchronous client: the same methods, each of which blocks until its answer.
 
-All synchronous clients of a process share one event loop in a background thread. A method hands its asynchronous twin
-over to that loop and waits; whatever interrupts the wait, such as Ctrl-C, cancels the request. Any number of threads
-may share a client: their requests are under way at once.
+All synchronous clients of a process share one event loop in a background thread. A method runs its asynchronous twin
+on that loop and waits; anything that interrupts the wait, such as Ctrl-C, cancels the request. Any number of threads
+may share a client: their requests are in flight concurrently.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Background:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
-        self._parents: list[asyncio.AbstractEventLoop] = []
+        self._parent_loops: list[asyncio.AbstractEventLoop] = []
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop of this process, running."""
@@ -44,20 +44,20 @@ class Background:
             return self._loop
 
     def owns(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether a loop is the one of this process, and not of the one it was forked from."""
+        """Whether a loop belongs to this process, and not to the parent it was forked from."""
         return loop is self._loop
 
-    def forked(self) -> None:
-        """Start over in a child: the thread is not here, and the parent still uses what the loop has open."""
+    def reset_after_fork(self) -> None:
+        """Start over in a forked child: it has no such thread, and the parent still uses the loop's sockets."""
         if self._loop is not None:
-            self._parents.append(self._loop)  # kept for ever: to clean it up would disturb the parent's
+            self._parent_loops.append(self._loop)  # never freed: closing it would affect the parent's sockets
         self._loop = None
         self._starting = threading.Lock()
 
 
 _background = Background()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_background.forked)
+    os.register_at_fork(after_in_child=_background.reset_after_fork)
 
 
 def _wait_for(coroutine: Coroutine[Any, Any, Result], loop: asyncio.AbstractEventLoop) -> Result:
@@ -90,21 +90,20 @@ def connect(
     timeout: float = 30.0,
     trace: Trace | None = None,
 ) -> Client:
-    """Connect to one of the brokers in the URL and say hello as `name`; it is registered the first time.
+    """Connect to one of the brokers in the URL as the client `name`, which is registered the first time.
 
     The URL is ``stafette://host:port``, with commas between several brokers; ``stafettes://`` is with TLS, and
-    ``?ca=FILE`` names the certificates to trust. A name has one session at a time. The first hello under a name fixes
-    its secret, if one is given, and its mode: who is ``"read-only"`` is refused whatever changes something.
-    `timeout` is for how many seconds connecting, and from then on each request, is tried. Every request is recorded in
-    the trace, if one is given.
+    ``?ca=FILE`` names the certificates to trust. A name has one session at a time. The first connection of a name fixes
+    its secret, if one is given, and its mode: a ``"read-only"`` client cannot change anything. `timeout` is the limit
+    in seconds for connecting, and then for each request. Every request is recorded in `trace`, if one is given.
     """
     loop = _background.loop()
-    connecting = aio.connect(url, name=name, mode=mode, secret=secret, timeout=timeout, trace=trace)
-    return Client(_wait_for(connecting, loop), loop)
+    coroutine = aio.connect(url, name=name, mode=mode, secret=secret, timeout=timeout, trace=trace)
+    return Client(_wait_for(coroutine, loop), loop)
 
 
 class Client:
-    """One client, connected under its name. Any number of threads may share it; a forked child connects anew."""
+    """One client, connected under its name. Any number of threads may share it; a forked child must connect again."""
 
     def __init__(self, client: aio.Client, loop: asyncio.AbstractEventLoop) -> None:
         self._client = client
@@ -112,11 +111,11 @@ class Client:
 
     @property
     def name(self) -> str:
-        """The name this client is known by."""
+        """The client's name."""
         return self._client.name
 
     def close(self) -> None:
-        """Hang up; the name is free when this returns. In a forked child, leave that to the parent."""
+        """Hang up; the name is free when this returns. In a forked child it does nothing: the parent hangs up."""
         if _background.owns(self._loop):
             self._run(lambda client: client.close())
 
@@ -146,10 +145,10 @@ class Client:
         order: Order = "priority",
         wait: float | None = None,
     ) -> Lease:
-        """Take the next message for so many seconds; what is then neither acknowledged nor given back goes to others.
+        """Lease the next message for `seconds`; if it is not acknowledged by then, others can get it.
 
-        The lease is false when no message came, at once or within `wait` seconds. As a context manager it gives the
-        lease, or None: acknowledged at the end of the block, given back when the block fails.
+        The lease is false if no message came, at once or within `wait` seconds. As a context manager it gives the
+        lease, or None: acknowledged at the end of the block, given back if the block fails.
         """
 
         async def take(client: aio.Client) -> AsyncLease | None:
@@ -186,17 +185,17 @@ class Client:
 
 
 def run_within(client: Client, seconds: float, work: Callable[[aio.Client], Coroutine[Any, Any, Result]]) -> Result:
-    """What `work` returns; TimeoutError when that takes longer."""
+    """What `work` returns; raises TimeoutError if that takes longer than `seconds`."""
 
-    async def limited(asynchronous: aio.Client) -> Result:
+    async def work_with_timeout(async_client: aio.Client) -> Result:
         async with asyncio.timeout(seconds):
-            return await work(asynchronous)
+            return await work(async_client)
 
-    return client._run(limited)
+    return client._run(work_with_timeout)
 
 
 class Lease:
-    """A message that is yours for a while; false, with None for a message, when there was none to have."""
+    """A leased message; false, and its `message` None, if none came."""
 
     def __init__(self, client: Client, lease: AsyncLease | None) -> None:
         self._client = client
@@ -211,18 +210,18 @@ class Lease:
         return self._lease is not None
 
     def ack(self) -> None:
-        """Be done with the message."""
-        lease = self._held()
+        """Acknowledge the message, which deletes it."""
+        lease = self._require_lease()
         self._client._run(lambda _: lease.ack())
 
     def nack(self, delay: float | None = None) -> None:
-        """Give the message back, to be ready after so many seconds."""
-        lease = self._held()
+        """Give the message back; it is ready at once, or after `delay` seconds."""
+        lease = self._require_lease()
         self._client._run(lambda _: lease.nack(delay))
 
     def extend(self, seconds: float) -> None:
-        """Keep the message for so many seconds from now."""
-        lease = self._held()
+        """Let the lease end `seconds` from now."""
+        lease = self._require_lease()
         self._client._run(lambda _: lease.extend(seconds))
 
     def __enter__(self) -> Lease | None:
@@ -234,7 +233,7 @@ class Lease:
         if lease := self._lease:
             self._client._run(lambda _: lease.end(success=kind is None))
 
-    def _held(self) -> AsyncLease:
+    def _require_lease(self) -> AsyncLease:
         if self._lease is None:
-            raise InvalidRequest("no message came, so there is no lease; look at `message` first")
+            raise InvalidRequest("no message came, so there is no lease; check `message` first")
         return self._lease

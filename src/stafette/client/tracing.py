@@ -1,7 +1,7 @@
 """The client's part of a trace: from the call until its caller has the answer.
 
-Its phases: `queue` until there is a connection with room, `encode` until the request is handed to the socket, and
-`read` from the arrival of the answer until the caller goes on. What lies between is the network and the broker.
+Its phases: `queue` until there is a connection with room, `encode` until the request is written to the socket, and
+`read` from the arrival of the answer until the caller continues. Between them are the network and the broker.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ CANCELLED = "Cancelled"
 
 
 class LinkTiming(msgspec.Struct, gc=False):
-    """How a request went through a connection. A msgspec struct is created three times as fast as a Python object."""
+    """The timing of a request on a connection. A msgspec struct is created three times as fast as a Python object."""
 
-    began: int
-    left: int = 0
+    started: int
+    written: int = 0
     payload: int = 0
     """Bytes of the request and its answer."""
     arrived: int = 0
-    """The answer; 0 when none came."""
+    """When the answer arrived; 0 if none came."""
 
 
 class Tracing:
-    """Records every attempt of one client to have a request answered."""
+    """Records every attempt of one client to send a request."""
 
     def __init__(
         self, trace: Trace, client: str, attempt: Callable[[wire.Request, float], Awaitable[wire.Answer]]
@@ -55,7 +55,7 @@ class Tracing:
         self._attempt = attempt
 
     async def attempt(self, request: wire.Request, deadline: float) -> wire.Answer:
-        """Make an attempt and record it, whatever comes of it."""
+        """Make an attempt and record it, also if it fails."""
         start = time.perf_counter_ns()
         if intended := INTENDED.get():
             INTENDED.set(0)
@@ -78,10 +78,10 @@ class Tracing:
             self._client, request.id, OPERATIONS[type(request)], outcome, intended, start, end,
             end - timing.arrived if timing.arrived else NOT_APPLICABLE,
             NOT_APPLICABLE,
-            timing.began - start,
+            timing.started - start,
             NOT_APPLICABLE,
             NOT_APPLICABLE,
-            timing.left - timing.began if timing.left else NOT_APPLICABLE,
+            timing.written - timing.started if timing.written else NOT_APPLICABLE,
             NOT_APPLICABLE,
             timing.payload, messages, NOT_APPLICABLE,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The socket of a client's connection: it feeds `ClientConnection`, writes what that says, and wakes those who wait."""
+"""The socket of a client's connection: it feeds `ClientConnection`, writes its frames, and completes futures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stafette.protocol.outcomes import SESSION
 from stafette.protocol.sockets import keep_alive
 
 UNSENT_BYTES = 1024 * 1024
-"""How much may wait for a broker that does not read, before those who want to send more have to wait."""
+"""Unsent bytes, if a broker does not read, from which on further requests have to wait."""
 
 
 class Transport(asyncio.Protocol):
@@ -37,9 +37,9 @@ class Transport(asyncio.Protocol):
         self._writable.set()
         self._send_lock = asyncio.Lock()
         self._senders_waiting = 0
-        self._gone = asyncio.Event()
+        self._closed = asyncio.Event()
         self.congested = False
-        """Whether the broker does not read what we send, or did not and others are in front: use `wait_writable`."""
+        """Whether the broker reads too slowly, or other requests already wait to be sent: use `wait_writable`."""
 
     @classmethod
     async def open(
@@ -62,8 +62,8 @@ class Transport(asyncio.Protocol):
                 )
         except ssl.SSLCertVerificationError as error:
             raise Unavailable(
-                f"the broker at {address} cannot prove who it is: {error.verify_message};"
-                " name its authority in ?ca=FILE"
+                f"the broker at {address} has no valid certificate: {error.verify_message};"
+                " give the certificates to trust with ?ca=FILE"
             ) from error
         except TimeoutError as error:
             raise Unavailable(f"the broker at {address} did not answer in time; check host and port") from error
@@ -81,33 +81,33 @@ class Transport(asyncio.Protocol):
         return transport, welcome
 
     def ask(self, request: Request, deadline: float) -> asyncio.Future[Answer]:
-        """Send a request; the future has its answer, or the error it ended in."""
+        """Send a request; the future gets its answer, or the error it ended in."""
         timings = self._timings
         if timings is not None and type(request) in SESSION:
             timings = None
-        began = 0 if timings is None else time.perf_counter_ns()
+        started = 0 if timings is None else time.perf_counter_ns()
         data = self.connection.request(request, deadline)
         future = self._futures[request.id] = self._loop.create_future()
         self._writer.write(data)
         if timings is not None:
-            timings[request.id] = LinkTiming(began, time.perf_counter_ns(), len(data) - HEADER_BYTES)
+            timings[request.id] = LinkTiming(started, time.perf_counter_ns(), len(data) - HEADER_BYTES)
         if self._timer is None or deadline < self._timer_at:
             self._set_timer(deadline)
         return future
 
     def cancel(self, request: Request) -> None:
-        """Nobody waits for this any more."""
+        """The caller no longer waits for this request."""
         self.connection.cancel(request)
         self._flush()
 
     async def wait_writable(self, deadline: float) -> None:
-        """Wait until the broker has read enough of what we have sent; first come, first served."""
+        """Wait until the broker has read enough; first come, first served."""
         self._senders_waiting += 1
         try:
             async with asyncio.timeout_at(deadline), self._send_lock:
                 await self._writable.wait()
         except TimeoutError as error:
-            raise RequestTimeout("the broker did not read on in time; nothing has happened") from error
+            raise RequestTimeout("the broker did not read in time; nothing has happened") from error
         finally:
             self._senders_waiting -= 1
             self.congested = self._senders_waiting > 0 or not self._writable.is_set()
@@ -117,24 +117,24 @@ class Transport(asyncio.Protocol):
         self._carry_out(self.connection.hang_up())
 
     async def wait_closed(self, deadline: float) -> None:
-        """Wait until the connection is gone, and cut it off if that takes too long."""
+        """Wait until the connection is closed, and abort it if that takes too long."""
         try:
             async with asyncio.timeout_at(deadline):
-                await self._gone.wait()
+                await self._closed.wait()
         except TimeoutError:
             self._writer.abort()
 
     # What asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send small requests at once: somebody waits for each."""
+        """Set up the socket: small requests are sent at once, as a caller waits for each."""
         self._writer = cast(asyncio.Transport, transport)
         self._writer.set_write_buffer_limits(high=UNSENT_BYTES)
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         keep_alive(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Give answers to those who wait for them."""
+        """Complete the futures of the answers."""
         arrived = time.perf_counter_ns() if self._timings is not None else 0
         outcomes = self.connection.receive_data(data)
         if self._timings is not None:
@@ -155,11 +155,11 @@ class Transport(asyncio.Protocol):
         self.congested = self._senders_waiting > 0
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Wake everybody who waits."""
-        self._gone.set()
+        """Fail all pending requests."""
+        self._closed.set()
         self._carry_out(self.connection.closed(error))
 
-    # Carrying out what the connection says
+    # Carrying out outcomes
 
     def _carry_out(self, outcomes: list[Outcome]) -> None:
         for request_id, outcome, _ in outcomes:
@@ -184,7 +184,7 @@ class Transport(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._gone.is_set():
+        if self._closed.is_set():
             return
         if self.connection.fault is not None:
             self._writer.abort()

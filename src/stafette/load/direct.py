@@ -19,7 +19,7 @@ from stafette.database.store import Store
 from stafette.errors import StafetteError
 from stafette.model import DEFAULT_PRIORITY, Draft, Headers, Message, Order, Queue, Selection
 from stafette.protocol.outcomes import EMPTY, OK
-from stafette.trace import NOT_HERE, Trace
+from stafette.trace import NOT_APPLICABLE, Trace
 
 MOST_CONNECTIONS = 32
 """By default, for any number of clients: PostgreSQL has a process for each connection."""
@@ -179,8 +179,8 @@ class DirectClient:
             end = time.perf_counter_ns()
             self._connections.trace.add(
                 self._name, 0, operation, outcome, intended or start, start, end,
-                NOT_HERE, NOT_HERE, (call_start or end) - start, end - call_start if call_start else NOT_HERE,
-                NOT_HERE, NOT_HERE, NOT_HERE, *size, NOT_HERE,
+                NOT_APPLICABLE, NOT_APPLICABLE, (called or end) - start, end - called if called else NOT_APPLICABLE,
+                NOT_APPLICABLE, NOT_APPLICABLE, NOT_APPLICABLE, *measured, NOT_APPLICABLE,
             )  # fmt: skip
         return answer
 

@@ -6,8 +6,8 @@
       │                  │                  │                        ▲
       └──────────────────┴── hang up, loss, fault or silence ────────┘
 
-Every request that leaves gets exactly one outcome: its answer, or the error it ended in. Time is an argument. Whoever
-has the socket calls a method, hands on the outcomes it returns, sends `data_to_send` and looks at `state`.
+Every request that is sent gets exactly one outcome: its answer, or the error it ended in. Time is an argument. The
+owner of the socket calls a method, delivers the outcomes it returns, sends `data_to_send` and checks `state`.
 
 Measured: a list of outcomes costs no more than a direct call for each; but `request` returns its frame and `is_open` is
 an attribute, which saves 0.3 µs per request.
@@ -28,18 +28,18 @@ from stafette.protocol.frames import FrameReader, FrameTooLarge, frame
 from stafette.protocol.messages import Answer, Request, decode_answer, encode
 
 FRAME_LIMIT = 256 * 1024 * 1024
-"""The largest answer we take: a page of messages, each at the largest size a queue allows."""
+"""The largest answer that is accepted: a page of messages, each of the largest size that a queue allows."""
 
 Outcome: TypeAlias = tuple[int, Answer | StafetteError, int]
-"""A request's id, its answer or error, and the bytes of the answer: 0 when none came."""
+"""A request's id, its answer or error, and the size of the answer in bytes; 0 if none came."""
 
 
 class Lost(Unavailable):
-    """The connection broke while a request was under way: it may or may not have taken effect."""
+    """The connection broke while a request was in flight: it may or may not have taken effect."""
 
 
 class HungUp(Unavailable):
-    """The client was closed while a request was under way: it may or may not have taken effect."""
+    """The client was closed while a request was in flight: it may or may not have taken effect."""
 
 
 class TooLate(RequestTimeout):
@@ -47,7 +47,7 @@ class TooLate(RequestTimeout):
 
 
 class NotAccepted(Unavailable):
-    """The broker is leaving and did not do the request: another broker can."""
+    """The broker is leaving and did not execute the request: another broker can."""
 
 
 class State(Enum):
@@ -75,7 +75,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     State.CLOSED: {Event.END: State.CLOSED},
 }
 
-# What a client may send. A broker that leaves still frees the name.
+# What a client may send. A broker that leaves still releases the name.
 REQUESTS: dict[State, frozenset[type]] = {
     State.HELLO: frozenset({wire.Hello}),
     State.OPEN: frozenset(get_args(Request)) - {wire.Hello},
@@ -84,7 +84,7 @@ REQUESTS: dict[State, frozenset[type]] = {
 }
 
 _CONTROL = frozenset({wire.Welcome, wire.Failed, wire.Goodbye})
-"""Answers that are more than a result."""
+"""Answers that may change the state of the connection."""
 
 
 class OutOfTurn(Exception):
@@ -92,28 +92,28 @@ class OutOfTurn(Exception):
 
 
 class ClientConnection:
-    """One connection's conversation: many requests at once, each with its own deadline."""
+    """One connection: many requests in flight, each with its own deadline."""
 
     def __init__(self, ids: Iterator[int]) -> None:
         self.state = State.HELLO
         self.is_open = False
-        """Whether the broker takes requests here."""
+        """Whether requests can be sent."""
         self._allowed = REQUESTS[State.HELLO]
         self.fault: StafetteError | None = None
-        """Why the connection must be cut off at once, with what is unsent; None when it can be closed in peace."""
+        """Why the connection must be aborted, without sending the rest; None if it can be closed normally."""
         self.welcome: wire.Welcome | None = None
         self._ids = ids
         self._reader = FrameReader(FRAME_LIMIT)
         self._max_frame = sys.maxsize
         self._outgoing: list[bytes] = []
         self._pending: dict[int, tuple[float, int]] = {}
-        """By the request's id: its deadline, and how many pieces of data had come before it."""
+        """By request id: its deadline, and the number of pieces of data received before it."""
         self._pieces = 0
 
     # From the client
 
     def request(self, request: Request, deadline: float) -> bytes:
-        """The frame to send for a request. It gets its id here; one that cannot leave has id 0, and no outcome."""
+        """The frame to send for a request, which gets its id here. One that is refused has id 0 and no outcome."""
         if type(request) not in self._allowed:
             raise self._refusal()
         request.id = next(self._ids)
@@ -127,24 +127,24 @@ class ClientConnection:
         return frame(payload)
 
     def cancel(self, request: Request) -> None:
-        """Nobody waits for this any more: let the broker forget a read that waits. The outcome still comes."""
+        """The caller no longer waits: cancel a waiting read at the broker. The outcome still comes."""
         if self.is_open and request.id in self._pending and getattr(request, "wait", None):
             self._send(wire.Cancel(next(self._ids), request.id))
 
     def give_back(self, answer: wire.Leases) -> None:
-        """Return messages whose taker no longer waits; where that fails, their leases run out."""
+        """Give back leased messages whose caller no longer waits; if that fails, their leases run out."""
         if self.is_open:
             for leased in answer.leases:
                 self._send(wire.Nack(next(self._ids), leased.message.id, leased.token))
 
     def hang_up(self) -> list[Outcome]:
-        """End the conversation from our side."""
+        """Close the connection from our side."""
         return self._end(HungUp("the client has been closed; the request may or may not have taken effect"))
 
     # From the socket and the clock
 
     def receive_data(self, data: bytes) -> list[Outcome]:
-        """Read answers; those before a fault count."""
+        """Read answers; those before a fault are valid."""
         if not self.is_open and self.state is State.CLOSED:
             return []
         self._pieces += 1
@@ -161,13 +161,13 @@ class ClientConnection:
                 elif type(answer) is wire.Leases:
                     self.give_back(answer)
         except (FrameTooLarge, msgspec.MsgspecError, ValueError, RecursionError, OutOfTurn) as error:
-            outcomes += self._cut_off(InternalError(f"the broker sent what is not an answer: {error}"))
+            outcomes += self._cut_off(InternalError(f"the broker sent something that is not an answer: {error}"))
         if not self.is_open:
             self._end_if_done()
         return outcomes
 
     def expire(self, now: float) -> list[Outcome]:
-        """End requests whose deadline has passed, and the connection if not a byte came in all their time."""
+        """End requests whose deadline has passed, and the connection if no byte came since one of them was sent."""
         outcomes: list[Outcome] = []
         is_silent = False
         for request_id in [key for key, (deadline, _) in self._pending.items() if deadline <= now]:
@@ -176,7 +176,7 @@ class ClientConnection:
             late = TooLate("no answer came in time; the request may or may not have taken effect")
             outcomes.append((request_id, late, 0))
         if is_silent:
-            silence = Lost("the broker has fallen silent; the request may or may not have taken effect")
+            silence = Lost("the broker does not answer; the request may or may not have taken effect")
             outcomes += self._cut_off(silence)
         else:
             self._end_if_done()
@@ -187,14 +187,14 @@ class ClientConnection:
         return min((deadline for deadline, _ in self._pending.values()), default=None)
 
     def closed(self, error: Exception | None) -> list[Outcome]:
-        """The connection is gone."""
+        """The connection is closed."""
         reason = f" ({error})" if error else ""
         return self._end(Lost(f"the connection to the broker broke{reason} before the answer came"))
 
     # To the socket
 
     def data_to_send(self) -> list[bytes]:
-        """The frames that the connection sends by itself; they are given out once."""
+        """The frames that the connection sends by itself; each is returned once."""
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
@@ -207,7 +207,7 @@ class ClientConnection:
         return NotAccepted("the connection to the broker takes no such request now")
 
     def _control(self, answer: Answer, size: int) -> list[Outcome]:
-        """Take an answer that is more than a result."""
+        """Handle an answer that may change the state."""
         outcome: Answer | StafetteError = answer
         if isinstance(answer, wire.Failed):
             outcome = wire.to_error(answer)
@@ -243,5 +243,5 @@ class ClientConnection:
     def _end(self, error: StafetteError) -> list[Outcome]:
         self._move(Event.END)
         pending, self._pending = self._pending, {}
-        # Each gets its own error: a traceback grows where it is raised.
+        # Each request gets its own error object: raising one adds to its traceback.
         return [(request_id, type(error)(str(error)), 0) for request_id in pending]

@@ -7,7 +7,7 @@
     │ length │ MessagePack    │   length: unsigned, big-endian, of the MessagePack part alone
     └────────┴────────────────┘
 
-The length is checked against the limit as soon as its four bytes are there, before anything is kept for it.
+The length is checked against the limit as soon as its four bytes have arrived, before memory is used for the frame.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HEADER_BYTES = 4
 
 
 class FrameTooLarge(Exception):
-    """A frame announces more bytes than the limit allows; the stream cannot be read on."""
+    """A frame announces more bytes than the limit allows; the stream cannot be read any further."""
 
     def __init__(self, length: int, limit: int) -> None:
         super().__init__(length, limit)
@@ -35,42 +35,42 @@ def frame(payload: bytes) -> bytes:
 
 
 class FrameReader:
-    """Cuts what arrives, in pieces of any size, into payloads.
+    """Cuts data, which arrives in pieces of any size, into payloads.
 
-    Nearly always a piece is one or several whole frames, and nothing is kept. The beginning of a frame is kept until
-    its end is there, each byte copied once.
+    Nearly always a piece is one or several complete frames, and nothing is buffered. The beginning of a frame is
+    buffered until its end has arrived; each byte is copied once.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._kept = bytearray()
+        self._partial_frame = bytearray()
         self._needed = HEADER_BYTES
 
     @property
     def partial(self) -> bool:
-        """Whether the beginning of a frame is there whose end is not."""
-        return bool(self._kept)
+        """Whether a frame has arrived only in part."""
+        return bool(self._partial_frame)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take in bytes, give out the payloads that are complete; those before a frame that is too large come first."""
-        if self._kept:
-            self._kept += data
-            if len(self._kept) < self._needed:
+        """Add bytes; yields the payloads of complete frames, also those before one that is too large."""
+        if self._partial_frame:
+            self._partial_frame += data
+            if len(self._partial_frame) < self._needed:
                 return
-            data = bytes(self._kept)
-            self._kept.clear()
-        at, end = 0, len(data)
+            data = bytes(self._partial_frame)
+            self._partial_frame.clear()
+        position, end = 0, len(data)
         needed = HEADER_BYTES
-        while end - at >= HEADER_BYTES:
-            length = int.from_bytes(data[at : at + HEADER_BYTES], "big")
+        while end - position >= HEADER_BYTES:
+            length = int.from_bytes(data[position : position + HEADER_BYTES], "big")
             if length > self.limit:
                 raise FrameTooLarge(length, self.limit)
             needed = HEADER_BYTES + length
-            if at + needed > end:
+            if position + needed > end:
                 break
-            yield data[at + HEADER_BYTES : at + needed]
-            at += needed
+            yield data[position + HEADER_BYTES : position + needed]
+            position += needed
             needed = HEADER_BYTES
-        if at < end:
-            self._kept += data[at:]
+        if position < end:
+            self._partial_frame += data[position:]
             self._needed = needed

@@ -1,7 +1,7 @@
 """What travels in a frame: one struct per request and answer, as a MessagePack array ``[kind, id, field, …]``.
 
-The id is the client's choice; an answer bears the id of its request. Kinds below 100 are requests, the others answers.
-msgspec checks types and sizes while decoding; whether values make sense is for the database to say, in its own words.
+The client chooses the id; an answer has the id of its request. Kinds below 100 are requests, the others answers.
+msgspec checks types and sizes while decoding; the database checks the values.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Frame(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=Tru
 
 
 class Hello(Frame, tag=1):
-    """The first request: who speaks, in which version and mode. `resume` is the token of the session it continues."""
+    """The first request: the client's name, version and mode. `resume` is the token of the session to continue."""
 
     version: int
     name: str
@@ -52,17 +52,17 @@ class Hello(Frame, tag=1):
 
 
 class Echo(Frame, tag=2):
-    """Give me this back."""
+    """Return the payload."""
 
     payload: bytes = b""
 
 
 class Bye(Frame, tag=3):
-    """I am leaving; free my name, say so, and hang up."""
+    """End the session: release the client's name, answer, and hang up."""
 
 
 class Cancel(Frame, tag=4):
-    """End the wait of an earlier read of mine: it is answered at once, with nothing unless it just got something."""
+    """End the wait of an earlier read of this session: it is answered at once, usually with nothing."""
 
     request: Id
 
@@ -75,21 +75,21 @@ class Send(Frame, tag=10):
 
 
 class Receive(Frame, tag=11):
-    """Remove messages and give them to me, waiting so many seconds for the first."""
+    """Remove and return messages; wait up to `wait` seconds for the first."""
 
     selection: Selection
     wait: Seconds | None = None
 
 
 class Peek(Frame, tag=12):
-    """Show what `Receive` would give, and leave it."""
+    """Return what `Receive` would, and leave it in the queue."""
 
     selection: Selection
     wait: Seconds | None = None
 
 
 class Lease(Frame, tag=13):
-    """Give me messages for so many seconds."""
+    """Lease messages for `seconds`."""
 
     selection: Selection
     seconds: Seconds = 30.0
@@ -97,14 +97,14 @@ class Lease(Frame, tag=13):
 
 
 class Ack(Frame, tag=14):
-    """I am done with a leased message."""
+    """Acknowledge a leased message: it is deleted."""
 
     message: Id
     token: int
 
 
 class Nack(Frame, tag=15):
-    """Take a leased message back, and make it ready after so many seconds."""
+    """Give a leased message back; it is ready again after `delay` seconds."""
 
     message: Id
     token: int
@@ -112,7 +112,7 @@ class Nack(Frame, tag=15):
 
 
 class Extend(Frame, tag=16):
-    """Let my lease end so many seconds from now."""
+    """Let a lease end `seconds` from now."""
 
     message: Id
     token: int
@@ -128,7 +128,7 @@ class Browse(Frame, tag=17):
 
 
 class CreateQueue(Frame, tag=20):
-    """Make a queue. Its options are fields of their own; a new one goes to the end."""
+    """Create a queue. Each option is a field; a new one goes to the end."""
 
     queue: Name
     exclude_own: bool = False
@@ -139,12 +139,12 @@ class CreateQueue(Frame, tag=20):
 
     @property
     def options(self) -> QueueOptions:
-        """The options as one."""
+        """The options as one struct."""
         return QueueOptions(**{name: getattr(self, name) for name in QUEUE_OPTIONS})
 
 
 class DeleteQueue(Frame, tag=21):
-    """Delete a queue: an empty one, or by force any."""
+    """Delete a queue; with `force` also one that has messages."""
 
     queue: Name
     force: bool = False
@@ -161,7 +161,7 @@ class ListQueues(Frame, tag=23):
 
 
 class WaitingQueues(Frame, tag=24):
-    """Show the queues that hold messages for me."""
+    """Show the queues that hold messages for this client."""
 
     limit: Count | None = None
 
@@ -173,7 +173,7 @@ class LookUpPersonalQueue(Frame, tag=25):
 
 
 class Purge(Frame, tag=26):
-    """Remove all that waits in a queue."""
+    """Delete all ready and delayed messages of a queue."""
 
     queue: Name
 
@@ -189,7 +189,7 @@ class ListClients(Frame, tag=31):
 
 
 class DeleteClient(Frame, tag=32):
-    """Delete a client that is offline; or me, which ends the session."""
+    """Delete a client that is offline, or this one, which ends the session."""
 
     client: Name
 
@@ -204,7 +204,7 @@ Request: TypeAlias = (
 
 
 class Welcome(Frame, tag=100):
-    """The session is open: who you are, in which mode, through which broker, and what you may do at once."""
+    """The session is open: the client's id and mode, the broker, and the limits."""
 
     version: int
     client: int
@@ -216,11 +216,11 @@ class Welcome(Frame, tag=100):
 
 
 class Done(Frame, tag=101):
-    """It is done, and there is nothing more to say."""
+    """The request succeeded and has no result."""
 
 
 class Failed(Frame, tag=102):
-    """It was not done. The group says whose turn it is: caller, again or ours."""
+    """The request failed. The group says who has to act: caller, again or ours."""
 
     code: int
     name: str
@@ -235,13 +235,13 @@ class Sent(Frame, tag=103):
 
 
 class Messages(Frame, tag=104):
-    """Messages, in order; none is an answer too."""
+    """Messages, in order; may be empty."""
 
     messages: list[Message]
 
 
 class Leases(Frame, tag=105):
-    """Messages under lease, in order."""
+    """Messages under lease, in order; may be empty."""
 
     leases: list[Leased]
 
@@ -259,21 +259,21 @@ class Clients(Frame, tag=107):
 
 
 class Echoed(Frame, tag=108):
-    """What you sent."""
+    """The payload of an `Echo`."""
 
     payload: bytes
 
 
 class Counted(Frame, tag=109):
-    """How many it were."""
+    """Number of messages deleted."""
 
     count: int
 
 
 class Goodbye(Frame, tag=120):
-    """With id 0, not an answer: send nothing more here, read your answers, then hang up.
+    """With id 0, not an answer: send nothing more here, read the answers, then hang up.
 
-    With the id of a request: that one was not done, because the broker is leaving; ask another.
+    With the id of a request: it was not executed, because the broker is leaving; try another.
     """
 
     sentence: str
@@ -291,7 +291,7 @@ _answer_decoder: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answe
 
 
 class _Head(msgspec.Struct, array_like=True):
-    """As much of a request as an error answer needs; the rest is skipped over, and takes no memory."""
+    """The part of a request that an error answer needs; the rest is skipped, and takes no memory."""
 
     kind: msgspec.Raw
     id: Id
@@ -299,15 +299,15 @@ class _Head(msgspec.Struct, array_like=True):
 
 _head_decoder: msgspec.msgpack.Decoder[_Head] = msgspec.msgpack.Decoder(_Head)
 
-LONGEST_REASON = 300
-"""Characters of an explanation: it may quote what was sent, and that may be as long as a frame."""
+MAX_DETAIL_LENGTH = 300
+"""Characters of an error detail: it may quote the request, which may be as long as a frame."""
 
 
 class Undecodable(InvalidRequest):
-    """A payload that is no request of ours. The id is 0 when not even that can be read."""
+    """A payload that is not a request. The id is 0 if it cannot be read either."""
 
-    def __init__(self, sentence: str, request_id: int) -> None:
-        super().__init__(sentence)
+    def __init__(self, detail: str, request_id: int) -> None:
+        super().__init__(detail)
         self.request_id = request_id
 
 
@@ -316,7 +316,7 @@ def decode_request(payload: bytes) -> Request:
     try:
         return _request_decoder.decode(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Undecodable(f"not a valid request: {str(error)[:LONGEST_REASON]}", _id_of(payload)) from error
+        raise Undecodable(f"not a valid request: {str(error)[:MAX_DETAIL_LENGTH]}", _id_of(payload)) from error
 
 
 def _id_of(payload: bytes) -> int:

@@ -1,4 +1,4 @@
-"""What a trace says of a request and its answer, the same in both tiers."""
+"""Outcomes: how a trace describes a request and its answer, the same in both tiers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SESSION = frozenset({wire.Hello, wire.Bye, wire.Cancel})
 
 
 def describe(request: wire.Request, answer: wire.Answer) -> tuple[str, int]:
-    """The outcome, and how many messages were stored, handed out or removed."""
+    """The outcome, and the number of messages stored, handed out or deleted."""
     if isinstance(answer, wire.Sent):
         ids = answer.ids
         return OK, len(ids[0]) if len(ids) == 1 else sum(map(len, ids))

@@ -1,4 +1,4 @@
-"""How both ends of a connection find out that the other machine has vanished without a word."""
+"""TCP keepalive, by which both ends of a connection notice that the other machine has vanished."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 import socket
 
 KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
-"""Found within a minute and a half, even while nothing is asked."""
+"""A lost peer is noticed within a minute and a half, even while the connection is idle."""
 
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:
-    """Let the kernel ask now and then whether the peer is still there."""
-    raw = transport.get_extra_info("socket")
-    if raw is None:
+    """Let the kernel probe an idle connection."""
+    connection = transport.get_extra_info("socket")
+    if connection is None:
         return
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEPALIVE.items():
         if hasattr(socket, name):
-            raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

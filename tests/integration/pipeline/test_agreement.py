@@ -24,7 +24,7 @@ from stafette.runs.outcomes import ALL, ANSWERED
 from stafette.runs.records import RunRecord
 from stafette.runs.summary import Figures
 from stafette.runs.window import SECOND, Window
-from stafette.trace import NOT_HERE, Trace
+from stafette.trace import NOT_APPLICABLE, Trace
 from tests.integration.pipeline import made
 
 pytestmark = pytest.mark.slow
@@ -77,7 +77,7 @@ def write_run(folder: Path, run: str, seed: int) -> RunRecord:
         intended = begin + int(chance.integers(0, 8 * SECOND))
         start = intended + int(chance.integers(0, 2_000_000))
         end = start + int(chance.lognormal(np.log(3e6), 2.0))
-        others = [*[NOT_HERE] * 7, 10, 1, NOT_HERE]  # phases, bytes, messages, batch
+        others = [*[NOT_APPLICABLE] * 7, 10, 1, NOT_APPLICABLE]  # phases, bytes, messages, batch
         trace.add(f"c-{number % 7}", number, operation, outcome, intended, start, end, *others)
     trace.close()
     load_start = int(trace_rows.read(folder / TRACES).client.intended.min())

@@ -253,7 +253,7 @@ def test_silence_ends_the_connection() -> None:
     assert errors_of(outcomes) == [
         (heard[0], "TooLate"), (overdue, "TooLate"), (others[0], "Lost"), (others[1], "Lost")
     ]  # fmt: skip
-    assert "fallen silent" in str(connection.fault)
+    assert "does not answer" in str(connection.fault)
     assert (connection.state, connection.next_deadline()) == (State.CLOSED, None)
 
 

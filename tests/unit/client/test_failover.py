@@ -7,11 +7,11 @@ import pytest
 from stafette.client.failover import (
     ATTEMPT_SECONDS,
     FIRST_PAUSE,
-    LONGEST_PAUSE,
+    MAX_PAUSE,
     BrokerRotation,
     Search,
-    longer,
     may_repeat,
+    next_pause,
 )
 from stafette.errors import AlreadyOnline, ServerFull, StafetteError, Unavailable
 from stafette.protocol.client import Lost, NotAccepted
@@ -37,10 +37,10 @@ def test_what_may_be_repeated_after_which_loss(error: Lost | NotAccepted, repeat
 
 def test_pauses_double_up_to_the_longest() -> None:
     pauses = [0.0]
-    while pauses[-1] < LONGEST_PAUSE:
-        pauses.append(longer(pauses[-1]))
-    assert pauses == [0.0, FIRST_PAUSE, 0.1, 0.2, 0.4, 0.8, LONGEST_PAUSE]
-    assert longer(LONGEST_PAUSE) == LONGEST_PAUSE
+    while pauses[-1] < MAX_PAUSE:
+        pauses.append(next_pause(pauses[-1]))
+    assert pauses == [0.0, FIRST_PAUSE, 0.1, 0.2, 0.4, 0.8, MAX_PAUSE]
+    assert next_pause(MAX_PAUSE) == MAX_PAUSE
 
 
 def test_brokers_take_turns() -> None:
@@ -98,7 +98,7 @@ def test_who_is_online_elsewhere_is_refused_at_once() -> None:
 
 def test_who_may_be_online_itself_tries_on() -> None:
     welcomed = BrokerRotation((NORTH,))
-    welcomed.welcomed(99)
+    welcomed.on_welcome(99)
     assert welcomed.session == 99
     assert pauses(Search(welcomed, LATER, 1), ONLINE, ONLINE) == [0.05, 0.1]
     assert pauses(Search(welcomed, LATER, 1), AWAY) == [None]

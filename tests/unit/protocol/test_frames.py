@@ -41,9 +41,9 @@ def read_until_refused(reader: FrameReader, pieces: Iterable[bytes]) -> tuple[li
     try:
         for piece in pieces:
             found.extend(reader.feed(piece))
-            most_kept = max(most_kept, len(reader._kept))
+            most_kept = max(most_kept, len(reader._partial_frame))
     except FrameTooLarge:
-        return found, max(most_kept, len(reader._kept))
+        return found, max(most_kept, len(reader._partial_frame))
     raise AssertionError("nothing was refused")
 
 
@@ -115,8 +115,8 @@ def test_a_huge_length_is_refused_before_anything_is_kept_for_it(cut: Cut, trail
 def test_a_length_within_the_limit_costs_only_what_has_come() -> None:
     reader = FrameReader(2**30)
     assert read(reader, [(2**30).to_bytes(HEADER_BYTES, "big") + b"ten bytes!"]) == []
-    assert len(reader._kept) == HEADER_BYTES + 10
-    assert reader._kept.__alloc__() < 1000
+    assert len(reader._partial_frame) == HEADER_BYTES + 10
+    assert reader._partial_frame.__alloc__() < 1000
 
 
 def test_a_new_limit_counts_from_the_next_frame_on() -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stafette.errors import InvalidRequest
 from stafette.runs.outcomes import TIERS
-from stafette.trace import NOT_HERE, PHASES, EndReport
+from stafette.trace import NOT_APPLICABLE, PHASES, EndReport
 
 Codes = NDArray[np.int32]
 Integers = NDArray[np.int64]
@@ -142,7 +142,7 @@ class _RowCollector:
 
     def _column(self, name: str, column: Any) -> NDArray[Any]:
         if name in PHASES:
-            return _integers(column.fill_null(NOT_HERE))
+            return _whole(column.fill_null(NOT_APPLICABLE))
         if column.null_count:
             raise ValueError(f"a row has no {name}")
         return self._recode(name, column) if name in self._codes else _integers(column)
