@@ -19,7 +19,7 @@ from stafette.broker.core.session import Session, Ticket
 from stafette.errors import InvalidRequest
 from stafette.protocol.frames import frame
 from stafette.protocol.messages import Answer, Request, decode_request, encode
-from stafette.protocol.outcomes import OPERATIONS, SESSION, describe
+from stafette.protocol.trace_fields import OPERATIONS, SESSION, describe
 
 if TYPE_CHECKING:
     from stafette.trace import Trace

@@ -16,7 +16,7 @@ import msgspec
 
 from stafette.errors import StafetteError
 from stafette.protocol import messages as wire
-from stafette.protocol.outcomes import OPERATIONS, describe
+from stafette.protocol.trace_fields import OPERATIONS, describe
 
 if TYPE_CHECKING:
     from stafette.trace import Trace

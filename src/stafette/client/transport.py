@@ -15,8 +15,8 @@ from stafette.protocol import messages as wire
 from stafette.protocol.client import ClientConnection, Lost, Outcome, State
 from stafette.protocol.frames import HEADER_BYTES
 from stafette.protocol.messages import Answer, Request
-from stafette.protocol.outcomes import SESSION
 from stafette.protocol.sockets import keep_alive
+from stafette.protocol.trace_fields import SESSION
 
 UNSENT_BYTES = 1024 * 1024
 """Unsent bytes, if a broker does not read, from which on further requests have to wait."""

@@ -148,7 +148,7 @@ def _scalability(experiment: str, found: Sequence[Measured], level: float) -> li
     law = scalability.fit_scalability([float(clients) for clients, _ in kept], [each for _, each in kept], level)
     rows = []
     for load in loads:
-        measured, expected = float(np.mean([each for at, each in kept if at == load])), law.around(load)
+        measured, expected = float(np.mean([each for at, each in kept if at == load])), law.interval_at(load)
         row = _row(experiment, "usl", load, "throughput", measured, expected.value)
         rows.append(row | {"low": expected.low, "high": expected.high})
     return rows

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from stafette.report.figures.breakdown import part
-from stafette.report.figures.design import ERROR_NAMES, METRICS, MODELS, spans_zero
+from stafette.report.figures.experiment_figures import ERROR_NAMES, METRICS, MODELS, spans_zero
 from stafette.report.figures.style import PHASES, number
 from stafette.report.figures.table_rows import Row, Stages, Tables, by_series, distinct, select, series_name, tier_of
 from stafette.runs.outcomes import ALL

@@ -16,7 +16,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from stafette.report import captions, figures
-from stafette.report.figures.design import METRICS
+from stafette.report.figures.experiment_figures import METRICS
 from stafette.report.figures.over_time import MAX_POINTS
 from stafette.report.figures.style import number
 from stafette.report.figures.table_rows import (

@@ -1,4 +1,4 @@
-"""What a run is: its record, its window, its outcomes, the rules for percentiles and laws, and its files.
+"""What a run is: its record, window and outcomes, the rules for percentiles and laws, and its files.
 
-The laboratory makes runs, the pipeline analyses them, pages show them; all of them mean the same by these words.
+The laboratory makes runs, the pipeline analyses them, pages show them. All of them use these definitions.
 """

@@ -1,4 +1,4 @@
-"""What a run's settings say of its clients: how many, how long they think, and whether they form a closed loop."""
+"""The clients in a run's settings: their number, their think time, and whether they form a closed loop."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import msgspec
 
 
 class ClosedLoop(msgspec.Struct, frozen=True):
-    """What Little's law needs to know of clients that wait for an answer before they go on."""
+    """The input of Little's law, for clients that wait for an answer before they continue."""
 
     clients: int
     think_time_s: float
     """Mean pause after each step."""
     steps_per_s: float | None = None
-    """Of all clients, over the whole load; None: nobody counted them, so each step is taken to be one request."""
+    """Of all clients, over the whole load; None: steps were not counted, so each request is taken as a step."""
 
 
 def client_counts(settings: Mapping[str, Any]) -> dict[str, int]:
-    """How many clients each group has."""
+    """The number of clients in each group."""
     return {name: int(group["count"]) for name, group in settings.get("clients", {}).items()}
 
 
 def mean_think_time_s(settings: Mapping[str, Any]) -> float | None:
-    """Mean over all clients; None when there are none, or some belong to an open loop, in which nobody thinks."""
+    """Mean over all clients; None if there are none, or some belong to an open loop, which has no think time."""
     groups = _groups(settings)
     if not groups or any(group.get("rate") is not None for group in groups):
         return None
@@ -34,10 +34,10 @@ def mean_think_time_s(settings: Mapping[str, Any]) -> float | None:
 
 
 def closed_loop(settings: Mapping[str, Any], steps_per_s: float | None = None) -> ClosedLoop | None:
-    """The closed loop that the clients form; None when Little's law cannot be checked.
+    """The closed loop that the clients form; None if Little's law cannot be checked.
 
-    Clients of an open loop wait for nobody, a ramp changes their number, and where groups think for different times one
-    would have to know the steps of each.
+    That is so for an open loop, for a ramp, which changes the number of clients, and for groups with different think
+    times, as the steps of each group are not known.
     """
     groups = _groups(settings)
     think_times = {_think_time_s(group) for group in groups}

@@ -1,16 +1,16 @@
-"""Where things lie.
+"""The files and folders of a series.
 
 ::
 
     RUNS/NAME-0001/experiment.toml      the file as it was given, and beside it the behaviours it names
-                   series.json          the plan, in the order of the runs, and what has become of each
+                   series.json          the plan: the runs in their order, with the state of each
                    series.lock          held by the runner
                    runs/001-LABEL-r1/   a run; -again2 when the first attempt failed
                         run.json        everything about the run
                         traces/         one row per request and tier
-                        samples/        what was looked at each second
+                        samples/        of queues and processes, each second
                         logs/           of all processes
-                   analysis/            what the pipeline leaves behind, with report.html
+                   analysis/            the results of the pipeline, with report.html
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is written down about a series and about each of its runs, in files that somebody else can read later."""
+"""The records of a series and of its runs: ``series.json`` and ``run.json``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stafette.runs.summary import PerSecond, Summary
 from stafette.runs.window import Window
 
 FORMAT = 1
-"""Of the files; a change that older programs would misread makes it 2."""
+"""Version of the files; it increases with a change that older programs would misread."""
 
 DesignKind = Literal["single", "sweep", "factorial", "2k"]
 Levels = dict[str, Any]
@@ -24,7 +24,7 @@ State = Literal["waiting", "running", "done", "failed", "interrupted"]
 
 
 class FactsFound(msgspec.Struct, frozen=True, tag=True):
-    """What machine this is."""
+    """The hardware and system of a machine."""
 
     host: str
     system: str
@@ -35,7 +35,7 @@ class FactsFound(msgspec.Struct, frozen=True, tag=True):
 
 
 class Offset(msgspec.Struct, frozen=True):
-    """How far the clock of a machine is ahead of the runner's, give or take the error."""
+    """How far the clock of a machine is ahead of the runner's, ± the error."""
 
     offset_ns: int
     error_ns: int
@@ -48,12 +48,12 @@ class Machine(msgspec.Struct):
     address: str
     facts: FactsFound
     clock_before: Offset
-    """How far its clock was ahead of the runner's; times in traces and samples have been put right by this."""
+    """How far its clock was ahead of the runner's; times in traces and samples are corrected by this."""
     clock_after: Offset | None = None
 
 
 class ThresholdResult(msgspec.Struct):
-    """Whether a run reached what it should."""
+    """Whether a run reached a threshold."""
 
     metric: str
     threshold: str
@@ -62,14 +62,14 @@ class ThresholdResult(msgspec.Struct):
 
 
 class Messages(msgspec.Struct):
-    """How many messages were in the system."""
+    """Number of messages in the system: `preloaded` before the run, `left` after it."""
 
     preloaded: int
     left: int
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Some figures of a set of times, in milliseconds; all zero when there were none."""
+    """Statistics of a set of times, in milliseconds; all zero if there were none."""
 
     mean: float = 0.0
     p99: float = 0.0
@@ -77,7 +77,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
-    """What a load process says at its end; health is that of the measured window."""
+    """What a load process reports at its end; its health is that of the measured window."""
 
     requests: int
     errors: dict[str, int]
@@ -87,15 +87,15 @@ class Done(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
     late_ms: Spread
     """How far behind their intended start the steps of open loops started."""
     lag_ms: Spread
-    """How late the event loop rang a timer."""
+    """How late the event loop called a timer."""
     rows: int
     dropped: int
     starved_share: float = 0.0
-    """Of the time, in which it had something to do but no core to do it on."""
+    """Share of the time in which it was runnable but had no core."""
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What was looked at, and what was found."""
+    """One check of a run: the expected and the measured value, and the result."""
 
     name: str
     ok: bool
@@ -103,21 +103,21 @@ class Check(msgspec.Struct, frozen=True):
     found: str
     sentence: str
     advisory: bool = False
-    """Worth knowing; does not make a run invalid."""
+    """A warning, which does not make a run invalid."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Whether a run counts, and why."""
+    """Whether a run can be trusted, and why."""
 
     valid: bool
     sentences: list[str]
 
 
 class RunOutline(msgspec.Struct):
-    """The part of ``run.json`` that an analysis needs; whatever else is in the file may be missing, or otherwise."""
+    """The part of ``run.json`` that an analysis needs; other keys in the file are ignored."""
 
     id: str
-    """SERIES/FOLDER; the trace's rows bear it, too."""
+    """SERIES/FOLDER; rows of the trace have it, too."""
     experiment: str
     label: str
     levels: Levels
@@ -126,16 +126,16 @@ class RunOutline(msgspec.Struct):
     """The experiment, with the levels of this point in place."""
     state: State
     design: DesignKind = "single"
-    """What kind of design this is a point of."""
+    """The kind of the design that this is a point of."""
     why: str | None = None
     """Why it failed or was interrupted."""
     format: int = FORMAT
     load: Window | None = None
     """From the start of the load to its end."""
     window: Window | None = None
-    """What was measured of it."""
+    """The measured part of the load."""
     closed_loop: ClosedLoop | None = None
-    """What Little's law needs; None when it cannot be checked, or in files of before there was this key."""
+    """The input of Little's law; None if it cannot be checked, or in files from before this key."""
     verdict: Verdict | None = None
 
 
@@ -144,9 +144,9 @@ class RunRecord(RunOutline, kw_only=True):
 
     seed: int
     stafette: str = ""
-    """Its version."""
+    """The version of Stafette."""
     revision: str | None = None
-    """Of the source code, when it ran from a checkout; with a + when that had been changed."""
+    """Of the source code, if it ran from a checkout; with a + if that had uncommitted changes."""
     python: str = platform.python_version()
     started_at: str = ""
     ended_at: str = ""
@@ -156,7 +156,7 @@ class RunRecord(RunOutline, kw_only=True):
     processes: dict[str, str] = {}
     """Which process ran on which machine."""
     faults: list[dict[str, Any]] = []
-    """What was done to which process, and when, in nanoseconds since the epoch."""
+    """Injected faults: the action, its process, and the time in nanoseconds since the epoch."""
     messages: Messages | None = None
     workers: dict[str, Done] = {}
     summary: Summary | None = None
@@ -171,7 +171,7 @@ class RunRecord(RunOutline, kw_only=True):
 
 
 class Planned(msgspec.Struct):
-    """A run of a series, in its place in the order."""
+    """A run in the plan of a series."""
 
     label: str
     levels: Levels
@@ -188,11 +188,11 @@ class SeriesRecord(msgspec.Struct):
     experiment: str
     profile: str | None
     fingerprint: str
-    """Of the experiment with its profile laid over it: by this a series is found again and continued."""
+    """Hash of the experiment with its profile applied: identifies the series to continue."""
     settings: dict[str, Any]
     seed: int
     runs: list[Planned]
-    """In the order in which they are made."""
+    """In the order of execution."""
     state: State = "running"
     started_at: str = ""
     ended_at: str = ""
@@ -205,7 +205,7 @@ Record = TypeVar("Record", RunRecord, SeriesRecord)
 
 
 def write(path: Path, record: RunRecord | SeriesRecord) -> None:
-    """Write a record so that it is there whole or not at all."""
+    """Write a record so that the file is complete or absent."""
     unfinished = path.with_name(path.name + ".tmp")
     unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
     unfinished.rename(path)
@@ -226,7 +226,7 @@ class _Format(msgspec.Struct):
 
 
 def outline(text: str) -> RunOutline:
-    """Read the outline of a run out of the text of its record, wherever that came from."""
+    """Decode the outline of a run from the text of its record."""
     try:
         if (number := msgspec.json.decode(text, type=_Format).format) != FORMAT:
             raise InvalidRequest(f"is of format {number}, this Stafette reads format {FORMAT}")
@@ -236,16 +236,16 @@ def outline(text: str) -> RunOutline:
 
 
 def now() -> str:
-    """The time, for people."""
+    """The time in UTC, in ISO format."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 def revision() -> str | None:
-    """The revision of the source code, when we run from a checkout of it."""
-    described = subprocess.run(
+    """The revision of the source code, if this runs from a checkout."""
+    git = subprocess.run(
         ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
         capture_output=True,
         text=True,
         check=False,
     )
-    return described.stdout.strip() or None
+    return git.stdout.strip() or None

@@ -1,4 +1,4 @@
-"""What a run came to, in the figures people ask for. The laboratory sums up; whoever reads ``run.json`` finds it."""
+"""The summary of a run: its metrics, as the laboratory computes them and ``run.json`` has them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stafette.runs.window import Window
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Counts and response times; None where there is nothing to measure, or for the deviation only one value."""
+    """Counts and response times; None without requests, and for the deviation also with only one."""
 
     count: int
     throughput_per_s: float
@@ -34,26 +34,26 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """A run's measured window, as the clients saw it."""
+    """The metrics of a run's measured window, as the clients saw it."""
 
     window: Window
     overall: Figures
-    """Of all requests that did what they were asked: outcomes ok and empty."""
+    """Of all successful requests: outcomes ok and empty."""
     parts: list[Part]
     """By operation and outcome, in the order of their names."""
     requests: int
-    """All that were to start in the window, whatever came of them."""
+    """All requests whose intended start is in the window, with any outcome."""
     errors: int
-    """Those of them that ended in an outcome other than ok and empty."""
+    """Those of them with an outcome other than ok and empty."""
     error_share: float
     messages_sent_per_s: float
     messages_received_per_s: float
     """Received, or acknowledged after a lease."""
     mean_in_flight: float
-    """Requests under way, on average over the window: their response times, as far as in it, per time."""
+    """Mean number of requests in flight: the sum of response times, as far as they are in the window, per time."""
 
     def metric(self, name: str) -> float | None:
-        """A figure by the name that thresholds use; None when no request gave one, which meets no threshold."""
+        """A metric by the name that thresholds use; None without requests, which meets no threshold."""
         if name not in METRICS:
             raise InvalidRequest(f"there is no metric {name}; the metrics are {', '.join(METRICS)}")
         return METRICS[name](self)

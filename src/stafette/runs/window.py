@@ -1,4 +1,4 @@
-"""A stretch of time: the load of a run, or what was measured of it."""
+"""A window of time: the load of a run, or the measured part of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECOND = 1_000_000_000
 
 
 class Window(msgspec.Struct, frozen=True):
-    """A stretch of time, in nanoseconds since the epoch; its end is not in it."""
+    """A window of time, in nanoseconds since the epoch; its end is exclusive."""
 
     start_ns: int
     end_ns: int
@@ -28,7 +28,7 @@ class Window(msgspec.Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """Its length."""
         return (self.end_ns - self.start_ns) / SECOND
 
     def holds(self, moments: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -1,5 +1,5 @@
-"""From a few figures per run to statements about them: intervals, warm-up, trends, effects, models.
+"""Statistics of a few numbers per run: intervals, warm-up, trends, effects, models.
 
-Pure functions on small tables, with nothing in them of brokers, traces or Spark: what they are given may come from any
-experiment. docs/explanation/statistics.md says what each result means, and when not to trust it.
+Pure functions on small tables that need no broker, trace or Spark: the numbers may come from any experiment.
+docs/explanation/statistics.md says what each result means, and when not to trust it.
 """

@@ -1,8 +1,8 @@
 """2^k and 2^k·r experiments: how much each factor, and each combination of factors, moves a response.
 
 The sign table has a row for each combination of levels and a column for each effect. An effect is the sum of the means
-of all combinations with those signs, over 2^k: which is least squares for a model with all interactions, also when some
-combinations have more repetitions than others. Repetitions tell the error, and with it an interval of each effect.
+of all combinations with those signs, divided by 2^k. This is least squares for a model with all interactions, also if
+some combinations have more repetitions than others. Repetitions give the error, and with it an interval of each effect.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ UNEQUAL = (
     "the combinations have different numbers of repetitions: effects and intervals are those of least squares, and the "
     "shares are of the sum of what each effect explains beside all others, not of the total variation"
 )
-CONSTANT = "the response is the same in every run: there is no variation to share out"
+CONSTANT = "the response is the same in every run: there is no variation to explain"
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """Half of what the response changes by from the low to the high level; of `mean`, the response in the middle.
+    """Half of the change of the response from the low to the high level; for `mean`, the mean response.
 
-    `share` is its part of the variation in percent (None for the mean, which is none). The bounds need repetitions.
-    With logarithms `ratio` is what the response is multiplied by at the high level, and divided by at the low one.
+    `share` is its part of the variation in percent (None for the mean). The bounds need repetitions. With logarithms
+    the response is multiplied by `ratio` at the high level, and divided by it at the low one.
     """
 
     name: str
@@ -43,12 +43,12 @@ class Effect(msgspec.Struct, frozen=True):
 
     @property
     def matters(self) -> bool | None:
-        """Whether the interval leaves out zero; None without an interval."""
+        """Whether the interval excludes zero; None without an interval."""
         return None if self.low is None or self.high is None else not self.low <= 0 <= self.high
 
 
 class Combination(msgspec.Struct, frozen=True):
-    """One row of the sign table: its signs, one per effect in the order of the effects, and what was measured there."""
+    """One row of the sign table: its signs, one per effect in the order of the effects, and its measurements."""
 
     signs: tuple[int, ...]
     repetitions: int
@@ -56,7 +56,7 @@ class Combination(msgspec.Struct, frozen=True):
 
 
 class Analysis(msgspec.Struct, frozen=True):
-    """The effects in the order of the sign table (`mean` first), and what they leave unexplained."""
+    """The effects in the order of the sign table (`mean` first), and the unexplained rest."""
 
     factors: tuple[Factor, ...]
     effects: tuple[Effect, ...]
@@ -70,11 +70,11 @@ class Analysis(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
     def effect(self, name: str) -> Effect:
-        """The effect of this name, such as `A:B`, the factors in the order in which they were given."""
+        """The effect with this name, such as `A:B`, with the factors in their given order."""
         for effect in self.effects:
             if effect.name == name:
                 return effect
-        raise InvalidRequest(f"there is no effect {name}; there are {', '.join(one.name for one in self.effects)}")
+        raise InvalidRequest(f"there is no effect {name}; there are {', '.join(other.name for other in self.effects)}")
 
 
 def sign_table(factors: int) -> tuple[list[tuple[int, ...]], NDArray[np.int8]]:
@@ -95,17 +95,17 @@ def analyse(
     """The effects of some factors, each given by its level in every run, on the response in that run.
 
     `multiplicative` takes natural logarithms first: for factors that multiply a response rather than add to it.
-    `where` names a run in errors.
+    `where` gives the name of a run for errors.
     """
     factors, signs = factors_of(columns, where)
     numbers = _numbers(responses, len(signs), multiplicative, where)
-    student_quantile(level, 1)  # a wrong level is refused also where no interval comes of it
+    student_quantile(level, 1)  # rejects a wrong level also if there is no interval
     cells = _cells(signs)
     counts = np.bincount(cells, minlength=2 ** len(factors))
     _check_complete(factors, counts)
     means = np.bincount(cells, weights=numbers, minlength=len(counts)) / counts
     residuals = numbers - means[cells]
-    if float(np.ptp(numbers)) == 0:  # sums of equal numbers may be off by a bit; nothing varies here
+    if float(np.ptp(numbers)) == 0:  # sums of equal numbers may have rounding errors
         means[:], residuals[:] = numbers[0], 0.0
     subsets, table = sign_table(len(factors))
     values = table.T @ means / len(counts)
@@ -165,17 +165,17 @@ def _check_complete(factors: tuple[Factor, ...], counts: NDArray[np.int64]) -> N
         return
     levels = list(product(*((factor.low, factor.high) for factor in factors)))[missing[0]]
     point = ", ".join(f"{factor.name} = {level}" for factor, level in zip(factors, levels, strict=True))
-    others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    raise InvalidRequest(f"there is no run with {point}{others}; measure every combination of levels")
+    remainder = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    raise InvalidRequest(f"there is no run with {point}{remainder}; measure every combination of levels")
 
 
 def _shares(
     values: NDArray[np.float64], counts: NDArray[np.int64], residuals: NDArray[np.float64]
 ) -> tuple[list[float], float]:
-    """Percent of the variation of each effect but the mean, and of the error.
+    """Percent of the variation of each effect except the mean, and of the error.
 
-    An effect explains 2^k·r·q², with the harmonic mean of the repetitions for r: the same as r when all are equal, and
-    otherwise what the fit would lose without that effect.
+    An effect explains 2^k·r·q², where r is the harmonic mean of the repetitions: with unequal numbers of repetitions
+    this is what the fit would lose without that effect.
     """
     repetitions = len(counts) / float((1 / counts).sum())
     explained = len(counts) * repetitions * values[1:] ** 2
@@ -189,7 +189,7 @@ def _shares(
 def _precision(
     counts: NDArray[np.int64], residuals: NDArray[np.float64], level: float
 ) -> tuple[float | None, float | None]:
-    """The deviation of a single run, and half the width of the interval of any effect: they all have the same."""
+    """The deviation of a single run, and half the width of each effect's interval, which is the same for all."""
     freedom = int(counts.sum()) - len(counts)
     if not freedom:
         return None, None

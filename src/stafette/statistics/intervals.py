@@ -1,8 +1,8 @@
-"""What a handful of repetitions allow us to say.
+"""Confidence intervals from a few repetitions.
 
-The values are one figure per run, or batch means of one long run: numbers that may be taken as independent. Raw
-response times are not; the intervals from (mean, deviation, count) exist to repeat what others have published, and to
-show how much narrower the one that assumes independence is.
+The values are one number per run, or batch means of one long run: they may be taken as independent. Raw response times
+are not. The intervals from (mean, deviation, count) exist to repeat what others have published, and to show how much
+narrower an interval is that assumes independence.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 import numpy as np
-import scipy  # which loads its parts when they are used
+import scipy  # loads its submodules lazily
 from numpy.typing import NDArray
 
 from stafette.errors import InvalidRequest
@@ -24,7 +24,7 @@ Values: TypeAlias = Sequence[float] | NDArray[np.float64]
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """A figure with its confidence interval; without bounds when there are too few values for one."""
+    """An estimate with its confidence interval; without bounds if there are too few values."""
 
     value: float
     low: float | None = None
@@ -59,7 +59,7 @@ def mean_interval(values: Values, level: float = LEVEL) -> Estimate:
 
 
 def mean_interval_from(mean: float, stddev: float, count: int, level: float = LEVEL) -> Estimate:
-    """Student's interval of a mean of which only the deviation and the count are known."""
+    """Student's interval of a mean, from the deviation and the count."""
     _check_summary(stddev, count)
     quantile = student_quantile(level, max(count - 1, 1))
     if count == 1:
@@ -69,16 +69,16 @@ def mean_interval_from(mean: float, stddev: float, count: int, level: float = LE
 
 
 def deviation_interval(values: Values, level: float = LEVEL) -> Estimate:
-    """The standard deviation of a sample (n - 1 in the divisor) with its χ² interval; wants two values or more."""
+    """The standard deviation of a sample (n - 1 in the divisor) with its χ² interval; needs two or more values."""
     if len(values) < 2:
-        raise InvalidRequest("a standard deviation wants at least 2 values; let another run end")
+        raise InvalidRequest("a standard deviation needs at least 2 values; let another run end")
     return deviation_interval_from(float(np.std(values, ddof=1)), len(values), level)
 
 
 def deviation_interval_from(stddev: float, count: int, level: float = LEVEL) -> Estimate:
     """The χ² interval of a standard deviation: s·√((n-1)/χ²) with the upper and the lower quantile of n - 1 degrees.
 
-    Unlike Student's it rests on the values being normal, however many there are.
+    Unlike Student's it assumes normal values, however many there are.
     """
     _check_summary(stddev, count)
     _check_level(level)
@@ -92,8 +92,8 @@ def deviation_interval_from(stddev: float, count: int, level: float = LEVEL) -> 
 def precise_enough(values: Values, within: float, level: float = LEVEL, least: int = 2) -> bool:
     """Whether repetitions may stop: at least `least`, and half the interval's width within a share of the mean.
 
-    The interval is Student's t. Asking after each run and stopping at the first yes makes the interval a little too
-    narrow, more so the fewer runs there are; `least` guards against stopping at two that are alike by chance.
+    The interval is Student's t. Checking after each run and stopping at the first success makes the interval a little
+    too narrow, more so with few runs; `least` prevents a stop after two runs that are similar by chance.
     """
     if len(values) < max(least, 2):
         return False
@@ -104,9 +104,9 @@ def precise_enough(values: Values, within: float, level: float = LEVEL, least: i
 def ratio_interval(a: Values, b: Values, level: float = LEVEL) -> Estimate | None:
     """The ratio of B's mean over A's with its confidence interval: Welch's t on the logarithms.
 
-    The means are therefore geometric. On logarithms a ratio is a difference, swapping A and B turns the interval over,
-    and no bound is below zero. The degrees of freedom are Welch and Satterthwaite's. With a single value on either
-    side there is a ratio without an interval; with a value that is not positive, or none at all, not even that (None).
+    So the means are geometric. With logarithms a ratio is a difference, swapping A and B inverts the interval, and no
+    bound is below zero. The degrees of freedom are Welch and Satterthwaite's. With a single value on either side the
+    ratio has no interval; with a value that is not positive, or no value, the result is None.
     """
     if not len(a) or not len(b) or min(*a, *b) <= 0:
         return None
@@ -116,7 +116,7 @@ def ratio_interval(a: Values, b: Values, level: float = LEVEL) -> Estimate | Non
 
 
 def difference_interval(a: Values, b: Values, level: float = LEVEL) -> Estimate:
-    """B's mean less A's with its confidence interval: Welch's t, the variances need not be alike."""
+    """B's mean minus A's with its confidence interval: Welch's t, so the variances may differ."""
     if not len(a) or not len(b):
         raise InvalidRequest("there is nothing to compare on one side; let at least one run of each end")
     (mean_a, square_a), (mean_b, square_b) = _mean_and_error(a), _mean_and_error(b)
@@ -124,7 +124,7 @@ def difference_interval(a: Values, b: Values, level: float = LEVEL) -> Estimate:
     if square_a is None or square_b is None:
         return Estimate(difference)
     square = square_a + square_b
-    if square == 0:  # all alike on both sides: there are no degrees of freedom to speak of
+    if square == 0:  # no variance on either side, so no degrees of freedom
         return Estimate(difference, difference, difference)
     share_a, share_b = square_a / square, square_b / square
     freedom = 1 / (share_a**2 / (len(a) - 1) + share_b**2 / (len(b) - 1))
@@ -133,26 +133,26 @@ def difference_interval(a: Values, b: Values, level: float = LEVEL) -> Estimate:
 
 
 def batch_means(values: Values, batches: int = 20) -> list[float]:
-    """The means of so many stretches of equal length, in order: the method of batch means, for one long run.
+    """The means of `batches` batches of equal size, in order: the method of batch means, for one long run.
 
-    Neighbouring values of a run depend on each other; means of long stretches hardly do, so they may be given to
-    `interval`. What does not fill the batches is left out at the start, where the run is least settled.
+    Neighbouring values of a run are correlated; means of large batches hardly are, so `interval` may be used for them.
+    Values that do not fill the batches are dropped at the start, where the run is least settled.
     """
     if batches < 2:
-        raise InvalidRequest("batch means want at least 2 batches")
+        raise InvalidRequest("batch means need at least 2 batches")
     size = len(values) // batches
     if not size:
         raise InvalidRequest(f"{len(values)} values do not fill {batches} batches; ask for fewer, or run for longer")
-    kept = np.asarray(values, dtype=np.float64)[len(values) - size * batches :]
-    means: list[float] = kept.reshape(batches, size).mean(axis=1).tolist()
+    batched_values = np.asarray(values, dtype=np.float64)[len(values) - size * batches :]
+    means: list[float] = batched_values.reshape(batches, size).mean(axis=1).tolist()
     return means
 
 
 def batch_interval(values: Values, batches: int = 20, level: float = LEVEL) -> BatchEstimate:
     """The mean of one long run with Student's interval over its batch means.
 
-    The batches are called independent unless neighbours are more alike than chance makes them at 95 % (one-sided: only
-    likeness makes the interval too narrow). When they are not, the interval is too narrow: run for longer.
+    The batches count as independent unless neighbours are significantly correlated at 95 % (one-sided: only positive
+    correlation makes the interval too narrow). If they are not independent, run for longer.
     """
     means = batch_means(values, batches)
     correlation = autocorrelation(means, 1)
@@ -163,7 +163,7 @@ def batch_interval(values: Values, batches: int = 20, level: float = LEVEL) -> B
 
 
 def autocorrelation(values: Values, lag: int) -> float:
-    """How much values so far apart are alike, from -1 to 1; 0 when all values are the same."""
+    """The correlation of values at this lag, from -1 to 1; 0 if all values are the same."""
     centred = np.asarray(values, dtype=np.float64) - np.mean(values)
     square = float(centred @ centred)
     return float(centred[lag:] @ centred[:-lag]) / square if square > 0 else 0.0
@@ -176,7 +176,7 @@ def student_quantile(level: float, freedom: float) -> float:
 
 
 def exponential(value: float) -> float:
-    """Back from a logarithm; what is beyond all numbers is infinite."""
+    """The inverse of the logarithm; infinite on overflow."""
     try:
         return math.exp(value)
     except OverflowError:  # two runs that differ much, at a high level
@@ -191,11 +191,11 @@ def _mean_and_error(values: Values) -> tuple[float, float | None]:
 
 def _check_level(level: float) -> None:
     if not 0 < level < 1:
-        raise InvalidRequest(f"a level of confidence of {level:g} is not between 0 and 1; 0.95 is usual")
+        raise InvalidRequest(f"a confidence level of {level:g} is not between 0 and 1; 0.95 is usual")
 
 
 def _check_summary(stddev: float, count: int) -> None:
     if count < 1:
-        raise InvalidRequest(f"a count of {count} is not positive; say how many values there were")
+        raise InvalidRequest(f"a count of {count} is not positive; give the number of values")
     if not stddev >= 0:
-        raise InvalidRequest(f"a standard deviation of {stddev:g} is not one; it is 0 or more")
+        raise InvalidRequest(f"a standard deviation of {stddev:g} is not valid; give 0 or more")

@@ -1,7 +1,7 @@
 """Least squares: a response as a sum of terms, each a product of factors; a sweep as a polynomial.
 
 A term is the tuple of the factors it multiplies: () is the intercept, (c, t) an interaction, (n, n) a square. So one
-fit serves models with all interactions as well as curves over one factor.
+function fits both models with all interactions and curves over one factor.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Term: TypeAlias = tuple[str, ...]
 Columns: TypeAlias = Mapping[str, Values]
 
 INTERCEPT: Term = ()
-MOST_DEGREE = 6
-"""Beyond it a polynomial follows the noise of any sweep we could run."""
+MAX_DEGREE = 6
+"""A polynomial of a higher degree follows the noise of any realistic sweep."""
 
 
 class Coefficient(msgspec.Struct, frozen=True):
-    """What a term is multiplied by; error and bounds need more runs than terms."""
+    """The coefficient of a term; error and bounds need more runs than terms."""
 
     term: Term
     value: float
@@ -44,11 +44,11 @@ class Coefficient(msgspec.Struct, frozen=True):
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """A fitted model and how good it is.
+    """A fitted model and its quality.
 
-    `r_squared` is the explained share of the variation (None when nothing varies). `f` compares what the terms explain
-    with what they leave, with (`terms`, `freedom`) degrees; `probability` is that of such an F by chance. All that
-    needs an error is None when the model has as many terms as there are runs, and then it fits whatever was measured.
+    `r_squared` is the explained share of the variation (None if nothing varies). `f` compares the explained with the
+    unexplained variation, with (`terms`, `freedom`) degrees; `probability` is that of such an F by chance. If the model
+    has as many terms as there are runs, it fits any measurement, and all that needs an error is None.
     """
 
     coefficients: tuple[Coefficient, ...]
@@ -61,7 +61,7 @@ class Fit(msgspec.Struct, frozen=True):
     residuals: tuple[float, ...]
 
     def coefficient(self, *term: str) -> Coefficient:
-        """The coefficient of a term, its factors in any order; of the intercept when none are named."""
+        """The coefficient of a term, its factors in any order; without factors, of the intercept."""
         for coefficient in self.coefficients:
             if sorted(coefficient.term) == sorted(term):
                 return coefficient
@@ -70,10 +70,13 @@ class Fit(msgspec.Struct, frozen=True):
 
     def at(self, point: Mapping[str, float]) -> float:
         """The response that the model expects at a point."""
-        wanted = {factor for coefficient in self.coefficients for factor in coefficient.term}
-        if missing := wanted - point.keys():
+        needed = {factor for coefficient in self.coefficients for factor in coefficient.term}
+        if missing := needed - point.keys():
             raise InvalidRequest(f"the model needs {', '.join(sorted(missing))} as well; give it a value")
-        products = (math.prod(point[factor] for factor in one.term) * one.value for one in self.coefficients)
+        products = (
+            math.prod(point[factor] for factor in coefficient.term) * coefficient.value
+            for coefficient in self.coefficients
+        )
         return math.fsum(products)
 
 
@@ -101,8 +104,8 @@ def fit_polynomial(
     name: str, values: Values, responses: Values, degree: int = 1, level: float = LEVEL, *, through_zero: bool = False
 ) -> Fit:
     """A straight line, or a polynomial, over a sweep of one factor."""
-    if not 1 <= degree <= MOST_DEGREE:
-        raise InvalidRequest(f"a degree of {degree} is not between 1 and {MOST_DEGREE}; 1 is a straight line")
+    if not 1 <= degree <= MAX_DEGREE:
+        raise InvalidRequest(f"a degree of {degree} is not between 1 and {MAX_DEGREE}; 1 is a straight line")
     return fit({name: values}, responses, [(name,) * power for power in range(int(through_zero), degree + 1)], level)
 
 
@@ -110,33 +113,33 @@ def fit(columns: Columns, responses: Values, terms: Sequence[Term], level: float
     """The coefficients of these terms that leave the smallest sum of squares."""
     matrix, response = design_matrix(columns, terms), np.asarray(responses, dtype=np.float64)
     _check(matrix, response)
-    scale = np.linalg.norm(matrix, axis=0)  # products of large levels dwarf the intercept; unit columns do not
+    scale = np.linalg.norm(matrix, axis=0)  # unit columns: products of large levels would dwarf the intercept
     scale[scale == 0] = 1.0
     basis, triangle = np.linalg.qr(matrix / scale)
     _check_rank(triangle, terms)
     inverse = np.linalg.inv(triangle)
     values = inverse @ (basis.T @ response) / scale
     residuals = response - matrix @ values
-    left = float(residuals @ residuals)
+    unexplained = float(residuals @ residuals)
     freedom = len(response) - len(terms)
-    deviation = math.sqrt(left / freedom) if freedom else None
+    deviation = math.sqrt(unexplained / freedom) if freedom else None
     spread = np.linalg.norm(inverse, axis=1) / scale
     errors = None if deviation is None else deviation * spread
     quantile = student_quantile(level, max(freedom, 1))
     total = _variation(response, INTERCEPT in terms)
-    explaining = len(terms) - (INTERCEPT in terms)
-    f = _ratio(total - left, explaining, left, freedom) if deviation is not None else None
+    term_count = len(terms) - (INTERCEPT in terms)
+    f = _f_statistic(total - unexplained, term_count, unexplained, freedom) if deviation is not None else None
     return Fit(
         coefficients=tuple(
             Coefficient(term, float(value), *(() if errors is None else _bounds(value, errors[index], quantile)))
             for index, (term, value) in enumerate(zip(terms, values, strict=True))
         ),
-        r_squared=1 - left / total if total > 0 else None,
-        terms=explaining,
+        r_squared=1 - unexplained / total if total > 0 else None,
+        terms=term_count,
         freedom=freedom,
         error_deviation=deviation,
         f=f,
-        probability=None if f is None else float(fdtrc(explaining, freedom, f)),
+        probability=None if f is None else float(fdtrc(term_count, freedom, f)),
         residuals=tuple(residuals.tolist()),
     )
 
@@ -152,25 +155,25 @@ def _check(matrix: NDArray[np.float64], response: NDArray[np.float64]) -> None:
 
 
 def _check_rank(triangle: NDArray[np.float64], terms: Sequence[Term]) -> None:
-    """The columns have unit length, so what is left on the diagonal says how much is new in each."""
-    known = np.abs(np.diag(triangle)) < len(terms) * 1e-12
-    if known.any():
-        name = Coefficient(terms[int(np.argmax(known))], 0.0).name
+    """The columns have unit length, so the diagonal says how independent each is of those before."""
+    dependent = np.abs(np.diag(triangle)) < len(terms) * 1e-12
+    if dependent.any():
+        name = Coefficient(terms[int(np.argmax(dependent))], 0.0).name
         raise InvalidRequest(
             f"{name} follows from the terms before it in these runs; vary it by itself, or leave it out"
         )
 
 
 def _variation(response: NDArray[np.float64], centred: bool) -> float:
-    """What there is to explain: around the mean, or around zero in a model without an intercept."""
+    """The total variation: around the mean, or around zero in a model without an intercept."""
     deviations = response - response.mean() if centred and np.ptp(response) > 0 else response * (not centred)
     return float(deviations @ deviations)
 
 
-def _ratio(explained: float, explaining: int, left: float, freedom: int) -> float | None:
-    if not explaining or explained < 0:
+def _f_statistic(explained: float, term_count: int, unexplained: float, freedom: int) -> float | None:
+    if not term_count or explained < 0:
         return None
-    return explained / explaining / (left / freedom) if left > 0 else math.inf
+    return explained / term_count / (unexplained / freedom) if unexplained > 0 else math.inf
 
 
 def _bounds(value: float, error: float, quantile: float) -> tuple[float, float, float]:

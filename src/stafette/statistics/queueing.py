@@ -1,8 +1,8 @@
-"""Laws that hold for any system, and open queues that can be worked out by hand.
+"""Operational laws, which hold for any system, and open queues with closed formulas.
 
-The operational laws relate what was measured (throughput X, times R and S, clients N, think time Z) without assuming
-anything about distributions; a run that breaks them was measured wrongly. M/M/1 and M/M/m assume arrivals at random and
-exponential service; they are there to be compared with. Any unit of time will do, as long as it is the same throughout.
+The operational laws relate measurements (throughput X, times R and S, clients N, think time Z) without assumptions
+about distributions; a run that breaks them was measured wrongly. M/M/1 and M/M/m assume random arrivals and exponential
+service; they are for comparison. Any unit of time is possible, if it is the same throughout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stafette.errors import InvalidRequest
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What no closed system can exceed: throughput from above, response time from below, whatever its queues do.
+    """The upper bound of throughput and the lower bound of response time of a closed system.
 
     Up to `knee` clients the response time need not grow; beyond it `bottleneck` decides.
     """
@@ -27,7 +27,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class OpenQueue(msgspec.Struct, frozen=True):
-    """A queue in balance. Times are of one request; `waiting` is without, `response_time` with its service."""
+    """A queue in steady state. Times are of one request; `waiting` is without, `response_time` with its service."""
 
     utilisation: float
     must_wait: float
@@ -38,18 +38,18 @@ class OpenQueue(msgspec.Struct, frozen=True):
 
 
 def utilisation(throughput: float, service_time: float, servers: int = 1) -> float:
-    """U = X·S/m: which share of its time a server is busy. Above 1, one of the figures is wrong."""
+    """U = X·S/m: the share of time in which a server is busy. Above 1, one of the numbers is wrong."""
     _check_servers(servers)
     return throughput * service_time / servers
 
 
 def population(throughput: float, time: float) -> float:
-    """Little: N = X·R, how many are inside on average."""
+    """Little's law: N = X·R, the mean number of requests in the system."""
     return throughput * time
 
 
 def interactive_response_time(clients: float, throughput: float, think_time: float = 0.0) -> float:
-    """R = N/X - Z: what a closed loop's clients must have seen, given its throughput."""
+    """R = N/X - Z: the response time of a closed loop, given its throughput."""
     _check_positive("throughput", throughput)
     return clients / throughput - think_time
 
@@ -63,10 +63,9 @@ def interactive_throughput(clients: float, response_time: float, think_time: flo
 def asymptotic_bounds(
     demands: Mapping[str, float], clients: float, think_time: float = 0.0, servers: Mapping[str, int] | None = None
 ) -> Bounds:
-    """The bounds of a closed system whose requests spend so much time being served at each station.
+    """The bounds of a closed system with these service demands per station.
 
-    A station with m servers serves m at once: it limits throughput as 1/m of its demand would, while a request still
-    needs all of it.
+    A station with m servers limits throughput as 1/m of its demand would, while a request still needs all of it.
     """
     if not demands:
         raise InvalidRequest("there is no station; give the service demand of each")
@@ -94,7 +93,7 @@ def single_server(arrival_rate: float, service_time: float) -> OpenQueue:
 
 
 def several_servers(arrival_rate: float, service_time: float, servers: int) -> OpenQueue:
-    """M/M/m: one queue in front of m servers alike."""
+    """M/M/m: one queue in front of m equal servers."""
     _check_positive("the arrival rate", arrival_rate)
     _check_positive("the service time", service_time)
     busy = utilisation(arrival_rate, service_time, servers)
@@ -112,7 +111,7 @@ def several_servers(arrival_rate: float, service_time: float, servers: int) -> O
 
 
 def erlang_b(load: float, servers: int) -> float:
-    """The share that finds all servers busy when none may wait; load is arrival rate times service time."""
+    """The share of requests that finds all servers busy, without a queue; load is arrival rate times service time."""
     _check_servers(servers)
     _check_times(load)
     blocked = 1.0
@@ -122,11 +121,11 @@ def erlang_b(load: float, servers: int) -> float:
 
 
 def erlang_c(load: float, servers: int) -> float:
-    """The share that must wait for a server."""
+    """The share of requests that must wait for a server."""
     _check_servers(servers)
     if load >= servers:
         raise InvalidRequest(
-            f"a utilisation of {load / servers:.3g} has no balance: the queue grows without end; "
+            f"a utilisation of {load / servers:.3g} has no steady state: the queue grows without end; "
             f"use more servers, or a lower rate"
         )
     blocked = erlang_b(load, servers)
@@ -145,4 +144,4 @@ def _check_times(value: float) -> None:
 
 def _check_servers(servers: int) -> None:
     if servers < 1:
-        raise InvalidRequest(f"{servers} servers serve nobody; give 1 or more")
+        raise InvalidRequest(f"{servers} servers are too few; give 1 or more")

@@ -1,9 +1,9 @@
 """Where a run has settled: MSER-5 on a series in order of time.
 
 The values are averaged in fives. Cutting more of the start removes bias but leaves fewer values; the standard error of
-what is left weighs the two, and the cut that makes it smallest is taken. More than half is never cut: a run whose later
-half alone looks settled was too short, and the result says so instead. Of runs that are settled throughout it refuses,
-by chance, one in seven with 100 values, one in twenty with 200 and hardly any with 300 (simulated).
+the rest balances the two, and the cut with the smallest is taken. Never more than half is cut: a run that is settled in
+its later half only was too short, and the result says so instead. Of runs that are settled throughout it rejects, by
+chance, one in seven with 100 values, one in twenty with 200 and hardly any with 300 (simulated).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from stafette.statistics.intervals import Values
 BATCH = 5
 """The 5 of MSER-5."""
 
-LEAST_BATCHES = 10
-"""Fewer say nothing: the error of a handful of values is chance."""
+MIN_BATCHES = 10
+"""With fewer the standard error is mostly chance."""
 
-LEAST_LEFT = 5
-"""The fewest batches that are looked at alone."""
+MIN_REMAINING = 5
+"""The fewest batches that a cut may leave."""
 
 
 class WarmUp(msgspec.Struct, frozen=True):
-    """How many values to cut from the start, whether the run settled at all, and why we think so."""
+    """The number of values to cut from the start, whether the run settled at all, and the reason."""
 
     index: int
     settled: bool
@@ -33,14 +33,14 @@ class WarmUp(msgspec.Struct, frozen=True):
 
 
 def mser5(values: Values) -> WarmUp:
-    """The truncation point of a series, in values from its start; 0 when none can be named."""
+    """The truncation point of a series, in values from its start; 0 if there is none."""
     batches = len(values) // BATCH
-    if batches < LEAST_BATCHES:
+    if batches < MIN_BATCHES:
         return WarmUp(
             0,
             False,
             f"{len(values)} values are too few to find a warm-up; use shorter windows so that there are "
-            f"{BATCH * LEAST_BATCHES} or more, or give the warm-up",
+            f"{BATCH * MIN_BATCHES} or more, or give the warm-up",
         )
     means = np.asarray(values, dtype=np.float64)[: batches * BATCH].reshape(batches, BATCH).mean(axis=1)
     errors = _squared_errors(means)
@@ -55,11 +55,11 @@ def mser5(values: Values) -> WarmUp:
 def _squared_errors(means: NDArray[np.float64]) -> NDArray[np.float64]:
     """For each number of batches cut, the squared standard error of the mean of the rest.
 
-    Cuts that leave less than a fifth of the run, or fewer than `LEAST_LEFT`, are not tried: so few are alike by chance.
+    Cuts that leave less than a fifth of the run, or fewer than `MIN_REMAINING`, are not tried: so few are too noisy.
     """
-    tried = len(means) - max(LEAST_LEFT, len(means) // 5) + 1
-    centred = means - means.mean()  # so that squares do not drown the differences
-    left = np.arange(len(means), 0, -1, dtype=np.float64)
+    cut_count = len(means) - max(MIN_REMAINING, len(means) // 5) + 1
+    centred = means - means.mean()  # for precision: squares of large means would hide the differences
+    remaining = np.arange(len(means), 0, -1, dtype=np.float64)
     sums, squares = (np.cumsum(part[::-1])[::-1] for part in (centred, centred**2))
-    spread: NDArray[np.float64] = np.maximum(squares - sums**2 / left, 0.0) / left**2
-    return spread[:tried]
+    spread: NDArray[np.float64] = np.maximum(squares - sums**2 / remaining, 0.0) / remaining**2
+    return spread[:cut_count]

@@ -61,4 +61,4 @@ def test_the_phases_fit_into_what_the_client_saw() -> None:
     assert tiers_add_up(10.0, -0.09).ok
     apart = tiers_add_up(10.0, -0.11)
     assert not apart.ok
-    assert apart.detail.endswith("which is more than there were; look at the clocks of the machines")
+    assert apart.detail.endswith("which is more than the total; check the clocks of the machines")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stafette.errors import InvalidRequest
 from stafette.statistics.factorial import Analysis, analyse, sign_table
-from stafette.statistics.levels import MOST_FACTORS, Factor, factor_of
+from stafette.statistics.levels import MAX_FACTORS, Factor, factor_of
 from stafette.statistics.linear import fit_interactions
 
 A = [-1] * 3 + [1] * 3 + [-1] * 3 + [1] * 3
@@ -147,7 +147,7 @@ def test_nothing_varies() -> None:
     found = analyse({"A": [1, 2] * 6}, [0.1] * 12)
     assert found.effect("mean").value == 0.1
     assert found.effect("A") == type(found.effects[0])("A", 0.0, 0.0, 0.0, 0.0)
-    assert found.notes == ("the response is the same in every run: there is no variation to share out",)
+    assert found.notes == ("the response is the same in every run: there is no variation to explain",)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_levels_sort_as_numbers_or_words(levels: list[str | float], low: str | f
         ({"A:B": [1, 2]}, [1, 2], "cannot be named 'A:B'"),
         ({"mean": [1, 2]}, [1, 2], "cannot be named 'mean'"),
         ({"error": [1, 2]}, [1, 2], "cannot be named 'error'"),
-        ({str(number): [1, 2] for number in range(MOST_FACTORS + 1)}, [1, 2], "are more than 10"),
+        ({str(number): [1, 2] for number in range(MAX_FACTORS + 1)}, [1, 2], "are more than 10"),
     ],
 )
 def test_tables_that_are_refused(columns: dict[str, list[str | float]], responses: list[float], sentence: str) -> None:

@@ -71,9 +71,9 @@ def test_several_servers_are_their_states(servers: int, busy: float, service_tim
 
 def test_queues_without_a_balance_are_refused() -> None:
     for rate in (10.0, 11.0):
-        with pytest.raises(InvalidRequest, match=r"a utilisation of 1(\.1)? has no balance"):
+        with pytest.raises(InvalidRequest, match=r"a utilisation of 1(\.1)? has no steady state"):
             queueing.single_server(rate, 0.1)
-    with pytest.raises(InvalidRequest, match="0 servers serve nobody"):
+    with pytest.raises(InvalidRequest, match="0 servers are too few"):
         queueing.several_servers(1, 0.1, 0)
     with pytest.raises(InvalidRequest, match="the arrival rate is 0"):
         queueing.single_server(0, 0.1)

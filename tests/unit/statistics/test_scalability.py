@@ -81,7 +81,7 @@ def test_as_many_loads_as_parameters_have_no_intervals() -> None:
 
 
 def test_curves_that_are_refused() -> None:
-    with pytest.raises(InvalidRequest, match="2 different loads do not tell 3 parameters"):
+    with pytest.raises(InvalidRequest, match="2 different loads do not determine 3 parameters"):
         fit_scalability([1, 1, 2, 2], [1, 1, 2, 2])
     with pytest.raises(InvalidRequest, match="a load is below 1"):
         fit_scalability([0, 1, 2], [1, 2, 3])
@@ -99,7 +99,7 @@ def test_the_band_around_the_curve_covers_it(load: float) -> None:
     expected = 100 * load / (1 + 0.1 * (load - 1) + 0.001 * load * (load - 1))
     inside, trials = 0, 200
     for _ in range(trials):
-        band = fit_scalability(LOADS, law(100, 0.1, 0.001) + chance.normal(0, 10, len(LOADS))).around(load)
+        band = fit_scalability(LOADS, law(100, 0.1, 0.001) + chance.normal(0, 10, len(LOADS))).interval_at(load)
         assert band.low is not None
         assert band.high is not None
         inside += band.low <= expected <= band.high
@@ -107,4 +107,4 @@ def test_the_band_around_the_curve_covers_it(load: float) -> None:
 
 
 def test_three_loads_leave_no_run_to_spare_for_a_band() -> None:
-    assert fit_scalability(LOADS[:3], law(100, 0.1, 0.001)[:3]).around(2).low is None
+    assert fit_scalability(LOADS[:3], law(100, 0.1, 0.001)[:3]).interval_at(2).low is None

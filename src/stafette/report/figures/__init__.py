@@ -3,14 +3,14 @@ The report and the web pages use them; they need neither Spark nor files.
 """
 
 from stafette.report.figures.breakdown import breakdown, breakdown_by_point
-from stafette.report.figures.design import effects, predicted_and_measured, scaling_curve, variation
-from stafette.report.figures.distribution import distribution, share_below_limits
+from stafette.report.figures.experiment_figures import effects, predicted_and_measured, scaling_curve, variation
 from stafette.report.figures.over_time import (
     processor_time,
     queue_lengths,
     response_time_over_time,
     throughput_over_time,
 )
+from stafette.report.figures.response_times import distribution, share_below_limits
 from stafette.report.figures.style import DARK
 from stafette.report.figures.table_rows import RunMetadata, Stages, run_metadata
 
