@@ -54,7 +54,7 @@ from tests.acceptance.conftest import (
 READERS = 16
 IDLE = 64
 UPKEEP = {
-    "renew_broker", "expire_leases", "promote_delayed", "drop_expired", "forget_keys", "publish_figures",
+    "renew_broker", "expire_leases", "promote_delayed", "drop_expired", "forget_keys", "publish_metrics",
     "forget_history", "add_history", "count_all_messages",
 }  # fmt: skip
 

@@ -79,7 +79,7 @@ async def test_a_queue_is_made(enter: Entrance, messenger: Client) -> None:
     await page.goto("/queues/-/new")
     await page.get_by_label("Name").fill("made/by hand")
     await page.get_by_role("button", name="Create").click()
-    await expect(page.get_by_role("alert")).to_contain_text("there is a queue made/by hand already")
+    await expect(page.get_by_role("alert")).to_contain_text("queue made/by hand already exists")
 
 
 async def test_filters_apply_before_paging(enter: Entrance, messenger: Client) -> None:

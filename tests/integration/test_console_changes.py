@@ -65,7 +65,7 @@ async def test_an_operator_deletes_queues_but_not_personal_ones(console: Console
     await console.delete_queue(ADMIN, "jobs", force=True)
     with pytest.raises(errors.QueueNotFound):
         await console.delete_queue(ADMIN, "jobs")
-    with pytest.raises(errors.PermissionDenied, match="goes when its client is deleted"):
+    with pytest.raises(errors.PermissionDenied, match="delete its client instead"):
         await console.delete_queue(ADMIN, "@alice", force=True)
 
 

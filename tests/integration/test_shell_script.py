@@ -75,7 +75,7 @@ async def test_a_script_gives_back_what_it_holds(broker: str, connect: Connect) 
         ("send jobs don't", 2, "a quotation mark is not closed"),
         ("send jobs\nno end", 2, "the body has no end"),
         ("send jobs x priority=99", 2, "'--priority': 99 is not in the range 1<=x<=10"),
-        ("create jobs", 1, "there is a queue jobs already"),
+        ("create jobs", 1, "queue jobs already exists"),
         ("receive nowhere", 4, "there is no queue nowhere"),
         ("receive jobs", 4, "no message in jobs"),
         ("receive jobs wait=0.1", 5, "no message came within 0.1 seconds"),

@@ -30,7 +30,7 @@ class Heartbeat:
             await runtime.join()
         if not lease_was_valid:
             await runtime.evict_lost_sessions()
-        await Ledger(runtime.store).publish_figures(
+        await Ledger(runtime.store).publish_metrics(
             runtime.broker_id, diagnostics.published_metrics(runtime, self._recent)
         )
         return False

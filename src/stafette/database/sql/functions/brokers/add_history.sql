@@ -1,4 +1,4 @@
--- A broker adds what happened in its last 10 s to the slots in which that was: the middle of them decides.
+-- A broker adds the work of its last 10 s to the history, in the slots that contain the middle of these 10 s.
 CREATE OR REPLACE FUNCTION stafette.add_history(
     sent bigint, received bigint, failed bigint, refused bigint, requests bigint, batches bigint,
     queue_seconds double precision, database_seconds double precision

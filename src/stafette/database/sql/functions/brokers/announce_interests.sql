@@ -1,5 +1,5 @@
--- A broker now has reads parked for exactly these queues ('' stands for any queue). The others are notified when there
--- is a queue among them for which it had none.
+-- A broker now has waiting reads for exactly these queues ('' stands for any queue). The other brokers are notified if
+-- one of the queues is new.
 CREATE OR REPLACE FUNCTION stafette.announce_interests(broker integer, queues text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

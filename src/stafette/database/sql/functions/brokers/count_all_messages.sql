@@ -1,10 +1,10 @@
--- Upkeep: counts all messages by queue and state, in one pass over indexes, and finds each queue's oldest: the head of
--- its lanes that came first. One broker at a time, no sooner than the pause after the last time, and never for more
--- than a twentieth of the time; true when it was done. Only what changed is written.
+-- Maintenance: counts all messages by queue and state, in one pass over indexes, and finds each queue's oldest: the
+-- earliest head of its lanes. One broker at a time, at the earliest `pause` seconds after the last count, and for at
+-- most a twentieth of the time; true if it counted. Only changes are written.
 CREATE OR REPLACE FUNCTION stafette.count_all_messages(pause double precision, force boolean DEFAULT false)
 RETURNS boolean
 LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_nestloop = off      -- however wrong the statistics: no pass over one list per queue
+SET enable_seqscan = off SET enable_nestloop = off      -- even with wrong statistics: no pass over one list per queue
 AS $$
 DECLARE
     began  timestamptz := clock_timestamp();
@@ -13,7 +13,7 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(5746662) OR NOT force AND EXISTS (
         SELECT FROM stafette.stock AS s
         WHERE s.at + greatest(pause, 20 * s.seconds) * interval '1 second' > began
-          AND s.at <= began                                  -- a clock that was put back must not stop us
+          AND s.at <= began                                  -- a clock that was set back must not stop the counting
     ) THEN
         RETURN false;
     END IF;
@@ -49,7 +49,7 @@ BEGIN
                         IS DISTINCT FROM (c.ready, c.delayed, c.leased, c.dead, c.oldest_at) END
         ON CONFLICT (queue_id) DO UPDATE SET ready = excluded.ready, delayed = excluded.delayed,
             leased = excluded.leased, dead = excluded.dead, oldest_at = excluded.oldest_at
-    ), gone AS (
+    ), deleted AS (
         DELETE FROM stafette.stock_of_queues AS s
         WHERE NOT EXISTS (SELECT FROM stafette.queues AS q WHERE q.id = s.queue_id)
     )
@@ -70,7 +70,7 @@ BEGIN
     INSERT INTO stafette.history (span, at, ready, delayed, leased, dead, online)
     SELECT t.span, date_bin(t.span * interval '1 second', began, 'epoch'), s.ready, s.delayed, s.leased, s.dead, online
     FROM stafette.stock AS s CROSS JOIN (VALUES (10), (300)) AS t (span)
-    ORDER BY t.span                                              -- as add_history() does, or the two could deadlock
+    ORDER BY t.span                                    -- as in add_history(), else the two could deadlock
     ON CONFLICT (span, at) DO UPDATE SET ready = excluded.ready, delayed = excluded.delayed, leased = excluded.leased,
         dead = excluded.dead, online = excluded.online;
 

@@ -1,5 +1,5 @@
--- Upkeep: forgets up to so many of each kind of what is past its time: slots, depths of queues, operators' sessions.
--- Returns how many it were.
+-- Maintenance: deletes old slots, depths of queues and operators' sessions, up to `at_most` of each kind. Returns the
+-- number of rows deleted.
 CREATE OR REPLACE FUNCTION stafette.forget_history(at_most integer) RETURNS bigint
 LANGUAGE sql
 SET enable_seqscan = off

@@ -1,4 +1,4 @@
--- For which queues ('': for any) other live brokers have reads parked.
+-- The queues ('': any queue) for which other live brokers have waiting reads.
 CREATE OR REPLACE FUNCTION stafette.interests_elsewhere(asking_broker integer)
 RETURNS TABLE (queue text, broker integer)
 LANGUAGE sql STABLE AS $$

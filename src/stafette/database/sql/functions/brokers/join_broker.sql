@@ -1,4 +1,4 @@
--- A broker reports for duty, alive for so many seconds; brokers that are long gone are forgotten, with their sessions.
+-- Registers a broker, with a lease of `seconds`; deletes brokers that ended long ago, with their sessions.
 CREATE OR REPLACE FUNCTION stafette.join_broker(broker_name text, seconds double precision) RETURNS integer
 LANGUAGE sql AS $$
     DELETE FROM stafette.brokers WHERE alive_until < now() - interval '1 hour';

@@ -1,4 +1,4 @@
--- Brokers by name, each with its sessions and what it said about itself last.
+-- Brokers by name, each with its number of sessions and the metrics that it published last.
 CREATE OR REPLACE FUNCTION stafette.list_brokers() RETURNS TABLE (
     id integer, name text, started_at timestamptz, alive_until timestamptz, alive boolean, clients bigint,
     figures jsonb, figures_at timestamptz

@@ -1,6 +1,6 @@
--- A broker, and with it each of its sessions, stays alive for so many seconds from now. True when the lease had held
--- without a gap; false when it had run out, so that others may have taken its clients' names; NULL when the broker has
--- been forgotten and must join again.
+-- Renews a broker's lease, on which its sessions depend, for `seconds` from now. True if the lease was still valid;
+-- false if it had run out, so that other brokers may have taken its clients' names; NULL if the broker is not
+-- registered any more and must join again.
 CREATE OR REPLACE FUNCTION stafette.renew_broker(broker integer, seconds double precision) RETURNS boolean
 LANGUAGE sql AS $$
     WITH before AS MATERIALIZED (

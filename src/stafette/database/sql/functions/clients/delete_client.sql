@@ -1,5 +1,6 @@
--- Deletes a client that is offline, with its personal queue and all that waits for it. What it sent stays; so does its
--- bare name, as the sender of that. A client that has a secret can be deleted by itself or by an operator (NULL) only.
+-- Deletes a client that is offline, with its personal queue and all messages addressed to it. Messages that it sent
+-- stay, and so does its name, as their sender. Only the client itself or an operator (NULL) can delete a client that
+-- has a secret.
 CREATE OR REPLACE FUNCTION stafette.delete_client(by_client integer, client_name text) RETURNS void
 LANGUAGE plpgsql
 SET enable_seqscan = off

@@ -1,4 +1,4 @@
--- Registered clients by name, from the one after a given name on, with the broker through which each is online.
+-- Registered clients in the order of their names, after `after_name`, each with the broker through which it is online.
 CREATE OR REPLACE FUNCTION stafette.list_clients(after_name text DEFAULT '', at_most integer DEFAULT NULL)
 RETURNS SETOF stafette.client_list
 LANGUAGE sql STABLE AS $$

@@ -1,4 +1,4 @@
--- Raises unless this client is registered and may change things.
+-- Raises a fault unless this client is registered and not read-only.
 CREATE OR REPLACE FUNCTION stafette.may_change(client integer) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -8,7 +8,7 @@ BEGIN
     IF caller.id IS NULL THEN
         PERFORM stafette.raise_fault(105, 'the client is not registered (any more); connect again');
     ELSIF caller.mode <> 'full' THEN
-        PERFORM stafette.raise_fault(107, format('client %s is read-only; it may only look', caller.name));
+        PERFORM stafette.raise_fault(107, format('client %s is read-only and cannot change anything', caller.name));
     END IF;
 END
 $$;

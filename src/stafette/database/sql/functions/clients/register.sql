@@ -1,5 +1,5 @@
--- Registers a client with its personal queue, or identifies one that is there; mode and secret count only the first
--- time. The caller checks the secret's hash, which is why it is in the answer.
+-- Registers a client with its personal queue, or returns the one with this name; mode and secret are stored only the
+-- first time. The secret's hash is in the result because the caller checks it.
 CREATE OR REPLACE FUNCTION stafette.register(client_name text, client_mode text, client_secret text)
 RETURNS TABLE (id integer, name text, mode text, secret text)
 LANGUAGE plpgsql AS $$

@@ -1,10 +1,10 @@
--- Puts clients online through a broker, each unless it has a live session already or has been deleted in between: then
--- its token is NULL. Of several that want the same name in one batch, the first gets it. Who shows the token of the live
--- session continues it, under a new token.
+-- Opens sessions of clients at a broker. The token is NULL for a client that already has a live session or has been
+-- deleted meanwhile. If a batch has a client twice, the first gets the session. A client that sends the token of its
+-- live session continues it, under a new token.
 CREATE OR REPLACE FUNCTION stafette.take_sessions(clients integer[], tokens bigint[], broker integer, resumed bigint[])
 RETURNS TABLE (place integer, token bigint)
 LANGUAGE sql AS $$
-    SELECT stafette.lock_catalog();   -- so that none is deleted between the look at it and its session
+    SELECT stafette.lock_catalog();   -- so that no client is deleted before its session is stored
     WITH first AS MATERIALIZED (
         SELECT DISTINCT ON (a.client) a.client, a.token, a.place
         FROM unnest(clients, tokens) WITH ORDINALITY AS a (client, token, place)

@@ -1,4 +1,4 @@
--- What operators did, the newest first, from before a line on.
+-- The actions of operators, newest first, before the line `before_id`.
 CREATE OR REPLACE FUNCTION stafette.audit_lines(before_id bigint, at_most integer) RETURNS SETOF stafette.audit
 LANGUAGE sql STABLE AS $$
     SELECT * FROM stafette.audit AS a

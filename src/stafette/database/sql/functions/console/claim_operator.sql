@@ -1,4 +1,4 @@
--- Sets the hash of a role's secret if it has none yet; true when that was so. Of several at once, one succeeds.
+-- Sets the hash of a role's secret if it has none yet; true if it was set. Of concurrent calls, one succeeds.
 CREATE OR REPLACE FUNCTION stafette.claim_operator(actor text, origin text, who text, hashed text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

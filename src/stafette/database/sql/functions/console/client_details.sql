@@ -1,5 +1,5 @@
--- One client, with its part in what is ready: how much it has sent and how much waits for it, by queue, of 100 queues
--- at most and up to 1,000 in each. Queues are found by skipping through the index.
+-- One client, with the number of ready messages that it has sent and that wait for it, by queue, for 100 queues at most
+-- and up to 1,000 in each. Queues are found by a skip scan of the index.
 CREATE OR REPLACE FUNCTION stafette.client_details(client_name text) RETURNS TABLE (
     id integer, name text, mode text, registered_at timestamptz, last_seen_at timestamptz, broker text,
     online_since timestamptz, has_secret boolean, personal_queue text, sent jsonb, waiting jsonb

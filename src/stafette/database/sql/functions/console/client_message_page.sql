@@ -1,6 +1,6 @@
 -- A page of the ready messages that a client has sent (by queue, then in the queue's order), or that wait for it (by
--- queue, then in the order in which it gets them). The place of a page's last row is where the next begins; the caller
--- puts the rows in the order of their places.
+-- queue, then in the order in which it gets them). The next page begins after the place of the last row; the caller
+-- sorts the rows by place.
 CREATE OR REPLACE FUNCTION stafette.client_message_page(
     client_name text, which text, after_place bigint[], at_most integer
 ) RETURNS TABLE (place bigint[], message stafette.message_list)

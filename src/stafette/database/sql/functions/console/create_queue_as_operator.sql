@@ -1,4 +1,4 @@
--- An operator makes a queue, which has no creator.
+-- An operator creates a queue, which has no creator.
 CREATE OR REPLACE FUNCTION stafette.create_queue_as_operator(actor text, origin text, queue text, options jsonb)
 RETURNS void
 LANGUAGE plpgsql AS $$

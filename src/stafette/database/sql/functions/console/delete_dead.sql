@@ -1,4 +1,4 @@
--- An operator removes the dead messages of a queue for good. Returns how many.
+-- An operator deletes the dead messages of a queue. Returns their number.
 CREATE OR REPLACE FUNCTION stafette.delete_dead(actor text, origin text, queue text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE

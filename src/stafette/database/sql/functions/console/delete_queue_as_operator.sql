@@ -1,4 +1,4 @@
--- An operator deletes a queue: an empty one, or with force any, with all its messages.
+-- An operator deletes an empty queue; with force also one that has messages.
 CREATE OR REPLACE FUNCTION stafette.delete_queue_as_operator(actor text, origin text, queue text, force boolean)
 RETURNS void
 LANGUAGE plpgsql AS $$

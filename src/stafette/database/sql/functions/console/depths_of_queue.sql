@@ -1,4 +1,4 @@
--- How long a queue was, for the minutes in which it was among the longest.
+-- The length of a queue over time, for the minutes in which it was among the longest.
 CREATE OR REPLACE FUNCTION stafette.depths_of_queue(queue text, since timestamptz)
 RETURNS TABLE (at timestamptz, messages bigint)
 LANGUAGE plpgsql STABLE AS $$

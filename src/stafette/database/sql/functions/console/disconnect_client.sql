@@ -1,4 +1,4 @@
--- An operator has a client's session ended by its broker; false when the client is offline.
+-- An operator ends a client's session, through its broker; false if the client is offline.
 CREATE OR REPLACE FUNCTION stafette.disconnect_client(actor text, origin text, client_name text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- An operator tells a broker to drain and end. It is told at commit, if it listens.
+-- An operator tells a broker to drain and end. The broker is notified at commit, if it listens.
 CREATE OR REPLACE FUNCTION stafette.drain_broker(actor text, origin text, broker integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,6 +1,6 @@
--- The place of a ready message of which only the id is known, in one queue or (NULL) in any. The key begins with the
--- lane, so one lane after the other is asked, each with a probe or two, 100,000 at most: a probe finds the wanted id in
--- its lane, or what follows there, or the head of the next lane. A lane that begins after the wanted id is passed over.
+-- The lane of a ready message with this id, in one queue or (NULL) in any. The key begins with the lane, so the lanes
+-- are searched one after the other, with one or two probes each, 100,000 at most. A probe finds the id in its lane, or
+-- the next id there, or the head of the next lane. A lane that begins after the id is skipped.
 CREATE OR REPLACE FUNCTION stafette.find_in_ready(in_queue integer, message_id bigint)
 RETURNS TABLE (queue_id integer, receiver_id integer, rank smallint)
 LANGUAGE plpgsql STABLE

@@ -1,4 +1,4 @@
--- One message of a queue, whole, in whichever state it is; no row when it has gone.
+-- One message of a queue, with its body, in any state; no row if there is none.
 CREATE OR REPLACE FUNCTION stafette.find_message(in_queue text, message_id bigint)
 RETURNS TABLE (message stafette.message_list, body bytea)
 LANGUAGE plpgsql STABLE

@@ -1,4 +1,4 @@
--- What a client holds under leases, by id: no index has the holder, so 30,000 leases are looked at.
+-- The messages that a client has leased, by id. No index has the holder, so at most 30,000 leases are searched.
 CREATE OR REPLACE FUNCTION stafette.held_messages(holder integer, at_most integer)
 RETURNS SETOF stafette.message_list
 LANGUAGE sql STABLE

@@ -1,4 +1,4 @@
--- What happened since then, in points of so many seconds, each from the coarsest slots that it can be made of.
+-- The history since a time, in points of `seconds`, each from the coarsest slots that fit.
 CREATE OR REPLACE FUNCTION stafette.history_points(since timestamptz, seconds integer) RETURNS TABLE (
     at timestamptz, span integer, sent bigint, received bigint, failed bigint, refused bigint, requests bigint,
     batches bigint, queue_seconds double precision, database_seconds double precision, ready bigint, delayed bigint,

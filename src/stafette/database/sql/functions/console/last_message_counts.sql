@@ -1,4 +1,5 @@
--- The last count of everything, with who takes part now. Before the first, it counts up to 10,000 of each state.
+-- The last count of all messages, with the present numbers of clients, brokers and queues. Before the first count, it
+-- counts up to 10,000 messages of each state.
 CREATE OR REPLACE FUNCTION stafette.last_message_counts() RETURNS TABLE (
     at timestamptz, seconds double precision, ready bigint, delayed bigint, leased bigint, dead bigint,
     oldest_at timestamptz, clients bigint, online bigint, brokers bigint, queues bigint

@@ -1,10 +1,10 @@
--- A page of a queue's messages in one state that match all that is given, nothing locked. Ready ones come in the order
--- of their key (receiver, rank, id), the others by id. The place of a page's last row is where the next begins.
+-- A page of a queue's messages in one state that match all given filters, without locks. Ready ones come in the order
+-- of their key (receiver, rank, id), the others by id. The next page begins after the place of the last row.
 --
--- A page looks at 30,000 messages at most, and, where bodies are searched, at 64 MiB. Each row says how many had been
--- looked at; where the look ended, there is a row that may not match, cut if there may be more. Every look is a range of one index, bounded below
--- and above by rows and in its order, so that no other index will do and no statistics can mislead the planner. The
--- caller puts the rows in order: by how many had been looked at.
+-- A page searches 30,000 messages at most, and 64 MiB if bodies are searched. `looked_at` is the number of messages
+-- searched up to the row. The last row searched is always returned, even if it does not match; `cut` says that there
+-- may be more. Every search is a range of one index, with row values as bounds and in the order of that index. So no
+-- other index fits, and wrong statistics cannot mislead the planner. The caller sorts the rows by `looked_at`.
 CREATE OR REPLACE FUNCTION stafette.message_page(
     in_queue text, in_state text, from_sender text, to_receiver text, with_context bigint, with_priority integer,
     older_than double precision, newer_than double precision, with_text bytea, after_place bigint[], at_most integer
@@ -29,7 +29,7 @@ BEGIN
     IF in_state NOT IN ('ready', 'delayed', 'leased', 'dead') THEN
         PERFORM stafette.raise_fault(100, format('%s is not ready, delayed, leased or dead', in_state));
     ELSIF from_sender IS NOT NULL AND sender IS NULL OR to_receiver IS NOT NULL AND receiver IS NULL THEN
-        RETURN;                                                                 -- nobody of that name, so no message
+        RETURN;                                                                 -- no such client, so no message
     ELSIF cardinality(after_place) <> (CASE in_state WHEN 'ready' THEN 3 ELSE 1 END) THEN
         PERFORM stafette.raise_fault(100, 'that is not where a page of these messages ended; begin with the first');
     END IF;
@@ -44,7 +44,7 @@ BEGIN
                 ORDER BY r.context LIMIT budget + 1
             ) AS few
         ) <= budget THEN
-            PERFORM set_config('enable_sort', 'on', true);              -- it must, and a forbidden sort blurs all costs
+            PERFORM set_config('enable_sort', 'on', true);   -- this plan sorts, and a disabled sort distorts all costs
             source := 'SELECT m.* FROM (
                            SELECT * FROM stafette.every_message AS m
                            WHERE m.state = ''ready'' AND m.context >= $1 AND m.context <= $1 ORDER BY m.context

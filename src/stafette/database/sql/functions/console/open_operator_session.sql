@@ -1,4 +1,4 @@
--- An operator logs in, which is remembered for so many seconds; sessions whose time is over are forgotten.
+-- An operator logs in, with a session of `seconds`; expired sessions are deleted.
 CREATE OR REPLACE FUNCTION stafette.open_operator_session(
     actor text, origin text, seconds double precision, token bytea
 ) RETURNS void

@@ -1,4 +1,4 @@
--- An operator removes all messages that wait in a queue, also in a personal one. Returns how many.
+-- An operator deletes all ready and delayed messages of a queue, also of a personal one. Returns their number.
 CREATE OR REPLACE FUNCTION stafette.purge_as_operator(actor text, origin text, queue text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- One queue. Each state is counted now as long as that is quick, up to 10,000; beyond, the last stock has to do, and
--- the queue is not exact. What is leased can only be told from all leases, of which 30,000 are looked at.
+-- One queue. Each state is counted now up to 10,000 messages; beyond that, the last count of all messages is used, and
+-- the result is not exact. Leases have no index by queue, so at most 30,000 of all leases are searched.
 CREATE OR REPLACE FUNCTION stafette.queue_details(queue_name text) RETURNS TABLE (
     queue stafette.queue_list, ready bigint, delayed bigint, leased bigint, dead bigint, oldest_at timestamptz,
     exact boolean, counted_at timestamptz, top_senders jsonb, top_receivers jsonb
@@ -9,13 +9,13 @@ SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    quick   CONSTANT integer := 10000;
-    budget  CONSTANT integer := 30000;
-    target  stafette.queues := stafette.get_queue(queue_name);
-    stocked stafette.stock_of_queues;
-    at      timestamptz := (SELECT s.at FROM stafette.stock AS s);
+    quick      CONSTANT integer := 10000;
+    budget     CONSTANT integer := 30000;
+    target     stafette.queues := stafette.get_queue(queue_name);
+    last_count stafette.stock_of_queues;
+    at         timestamptz := (SELECT s.at FROM stafette.stock AS s);
 BEGIN
-    SELECT * INTO stocked FROM stafette.stock_of_queues AS s WHERE s.queue_id = target.id;
+    SELECT * INTO last_count FROM stafette.stock_of_queues AS s WHERE s.queue_id = target.id;
     RETURN QUERY
     WITH head AS MATERIALIZED (
         SELECT r.sender_id, r.receiver_id, r.arrived_at FROM stafette.ready AS r
@@ -30,18 +30,18 @@ BEGIN
                l.leased, l.looked_at
         FROM (SELECT count(*) FILTER (WHERE m.queue_id = target.id) AS leased, count(*) AS looked_at
               FROM (SELECT m.queue_id FROM stafette.leased AS m ORDER BY m.id LIMIT budget) AS m) AS l
-    ), judged AS (
+    ), checked AS (
         SELECT n.*, n.ready <= quick AND n.delayed <= quick AND n.dead <= quick AND n.looked_at < budget
                     AND n.leased <= quick AS exact
         FROM now AS n
     )
     SELECT q,
-           CASE WHEN j.ready <= quick THEN j.ready ELSE greatest(j.ready, stocked.ready) END,
-           CASE WHEN j.delayed <= quick THEN j.delayed ELSE greatest(j.delayed, stocked.delayed) END,
+           CASE WHEN j.ready <= quick THEN j.ready ELSE greatest(j.ready, last_count.ready) END,
+           CASE WHEN j.delayed <= quick THEN j.delayed ELSE greatest(j.delayed, last_count.delayed) END,
            CASE WHEN j.looked_at < budget AND j.leased <= quick THEN j.leased
-                ELSE greatest(j.leased, stocked.leased) END,
-           CASE WHEN j.dead <= quick THEN j.dead ELSE greatest(j.dead, stocked.dead) END,
-           CASE WHEN j.ready <= quick THEN j.oldest_at ELSE least(j.oldest_at, stocked.oldest_at) END,
+                ELSE greatest(j.leased, last_count.leased) END,
+           CASE WHEN j.dead <= quick THEN j.dead ELSE greatest(j.dead, last_count.dead) END,
+           CASE WHEN j.ready <= quick THEN j.oldest_at ELSE least(j.oldest_at, last_count.oldest_at) END,
            j.exact,
            CASE WHEN j.exact THEN now() ELSE coalesce(at, now()) END,
            (SELECT coalesce(jsonb_agg(jsonb_build_object('name', t.name, 'count', t.count)
@@ -56,7 +56,7 @@ BEGIN
                   FROM (SELECT h.receiver_id, count(*) AS count FROM head AS h GROUP BY h.receiver_id
                         ORDER BY 2 DESC LIMIT 10) AS s
                   LEFT JOIN stafette.clients AS c ON c.id = s.receiver_id) AS t)
-    FROM judged AS j
+    FROM checked AS j
     JOIN stafette.queue_list AS q ON q.id = target.id;
 END
 $$;

@@ -1,5 +1,5 @@
--- A page of the queues whose name contains a text, in any case: by name, by how many are ready (most first) or by their
--- oldest message. All numbers are of the last stock; sort_key and name of a page's last row are where the next begins.
+-- A page of the queues whose name contains a text, in any case: by name, by number of ready messages (most first) or by
+-- their oldest message. Numbers are from the last count; the next page begins after sort_key and name of the last row.
 CREATE OR REPLACE FUNCTION stafette.queue_page(
     part text, sorted_by text, are_personal boolean, after_key bigint, after_name text, at_most integer
 ) RETURNS TABLE (

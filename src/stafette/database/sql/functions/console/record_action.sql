@@ -1,6 +1,6 @@
--- Writes down what an operator did, from where and to what, and forgets what is 100,000 lines ago. Functions that
--- operators call take actor and origin as their first arguments and call this themselves, so that nothing is changed
--- without a line, nor a line written for what was not changed.
+-- Writes an operator's action, its origin and its subject to the audit, and keeps the last 100,000 lines. Functions for
+-- operators take actor and origin as their first arguments and call this themselves, so that each change has a line,
+-- and each line a change.
 CREATE OR REPLACE FUNCTION stafette.record_action(actor text, origin text, action text, subject text, detail text)
 RETURNS void
 LANGUAGE plpgsql

@@ -1,4 +1,4 @@
--- An operator puts the dead messages of a queue back to ready, as if never delivered. Returns how many.
+-- An operator makes the dead messages of a queue ready again, with no deliveries. Returns their number.
 CREATE OR REPLACE FUNCTION stafette.redrive(actor text, origin text, queue text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -7,12 +7,12 @@ DECLARE
 BEGIN
     PERFORM stafette.lock_catalog();
     target := stafette.get_queue(queue);
-    WITH gone AS (
+    WITH deleted AS (
         DELETE FROM stafette.dead AS d WHERE d.queue_id = target.id RETURNING d.*
     )
     INSERT INTO stafette.ready
         (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
-    SELECT id, queue_id, receiver_id, sender_id, rank, 0, context, arrived_at, expires_at, headers, body FROM gone;
+    SELECT id, queue_id, receiver_id, sender_id, rank, 0, context, arrived_at, expires_at, headers, body FROM deleted;
     GET DIAGNOSTICS moved = ROW_COUNT;
     PERFORM stafette.record_action(actor, origin, 'redrive', queue, format('%s messages', moved));
     RETURN moved;

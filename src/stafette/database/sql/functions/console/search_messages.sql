@@ -1,4 +1,5 @@
--- Messages with this id or context. Only what is ready has an index by context; of the others 20,000 each are looked at.
+-- Messages with this id or context. Only ready ones have an index by context; of the other states 20,000 each are
+-- searched.
 CREATE OR REPLACE FUNCTION stafette.search_messages(number bigint, at_most integer)
 RETURNS SETOF stafette.message_list
 LANGUAGE sql STABLE
@@ -7,7 +8,7 @@ SET enable_mergejoin = off SET plan_cache_mode = force_custom_plan
 AS $$
     WITH matches AS MATERIALIZED (
         SELECT 0 AS turn, 'ready' AS state, f.queue_id, f.receiver_id, f.rank, number AS id
-        FROM (SELECT i.last_value FROM stafette.message_id AS i WHERE i.last_value >= number) AS given
+        FROM (SELECT i.last_value FROM stafette.message_id AS i WHERE i.last_value >= number) AS issued
         CROSS JOIN LATERAL stafette.find_in_ready(NULL, number) AS f
         UNION ALL
         SELECT 0, 'delayed', m.queue_id, m.receiver_id, m.rank, m.id FROM stafette.delayed AS m WHERE m.id = number

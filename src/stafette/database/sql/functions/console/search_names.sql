@@ -1,4 +1,4 @@
--- Queues and clients whose name contains a text, in any case; the shortest first, which are the closest.
+-- Queues and clients whose name contains a text, in any case; the shortest, which match best, first.
 CREATE OR REPLACE FUNCTION stafette.search_names(part text, at_most integer) RETURNS TABLE (kind text, name text)
 LANGUAGE sql STABLE AS $$
     (SELECT 'queue', q.name FROM stafette.queues AS q

@@ -1,4 +1,4 @@
--- Sets or (NULL) removes the hash of a role's secret. Whoever logged in with the one before must do so again.
+-- Sets or (NULL) removes the hash of a role's secret. Operators with that role must log in again.
 CREATE OR REPLACE FUNCTION stafette.set_operator_secret(actor text, origin text, who text, hashed text) RETURNS void
 LANGUAGE sql AS $$
     DELETE FROM stafette.operator_sessions WHERE role = who;

@@ -1,5 +1,5 @@
--- Upkeep: gives back up to so many messages whose lease has run out. Returns the queues that got something, which for a
--- message delivered too often is the dead letter queue.
+-- Maintenance: gives back up to `at_most` messages whose lease has run out. Returns the queues that got messages; for a
+-- message that was delivered too often that is the dead-letter queue.
 CREATE OR REPLACE FUNCTION stafette.expire_leases(at_most integer) RETURNS TABLE (queue text, messages bigint)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off

@@ -1,4 +1,4 @@
--- Sets leases to end so many seconds from now. Returns the places that still held their lease, as ack_batch() does.
+-- Lets leases end `seconds` from now. Returns the places whose lease was still valid, as ack_batch() does.
 CREATE OR REPLACE FUNCTION stafette.extend_batch(ids bigint[], tokens bigint[], seconds double precision[])
 RETURNS SETOF integer
 LANGUAGE plpgsql
@@ -7,7 +7,7 @@ AS $$
 BEGIN
     RETURN QUERY
     WITH held AS MATERIALIZED (
-        SELECT h.id, h.place FROM stafette.hold_leases(ids, tokens) AS h
+        SELECT h.id, h.place FROM stafette.lock_leases(ids, tokens) AS h
     ), last AS (
         SELECT h.id, seconds[max(h.place)] AS seconds FROM held AS h GROUP BY h.id
     ), extended AS (

@@ -1,5 +1,5 @@
--- Like receive_batch(), but what is given is kept in leased until it is acknowledged, given back, or the lease runs
--- out. The token fences: after a redelivery the old one is worth nothing.
+-- Like receive_batch(), but the messages stay in leased until they are acknowledged or given back, or the lease runs
+-- out. The token is for fencing: after a redelivery the old one is not valid.
 CREATE OR REPLACE FUNCTION stafette.lease_batch(
     clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
     seconds double precision[]
@@ -14,7 +14,7 @@ BEGIN
     asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, true);
 
     RETURN QUERY
-    WITH taken AS MATERIALIZED (
+    WITH removed AS MATERIALIZED (
         SELECT * FROM stafette.take_batch(asks)
     ), lease AS (
         INSERT INTO stafette.leased AS l
@@ -23,7 +23,7 @@ BEGIN
         SELECT t.id, t.queue_id, t.receiver_id, t.sender_id, t.rank, t.deliveries + 1, t.context, t.arrived_at,
                t.expires_at, t.headers, t.body, nextval('stafette.lease_token'), clients[t.place],
                now() + seconds[t.place] * interval '1 second'
-        FROM taken AS t
+        FROM removed AS t
         RETURNING l.id, l.token, l.deliveries
     )
     SELECT t.place, NULL::integer, NULL::text, t.id,
@@ -34,7 +34,7 @@ BEGIN
            CASE WHEN t.receiver_id <> 0 THEN (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id) END,
            t.context, 10 - t.rank, t.arrived_at,
            k.deliveries::integer, t.headers, t.body, k.token
-    FROM taken AS t
+    FROM removed AS t
     JOIN lease AS k ON k.id = t.id
     ORDER BY t.place, CASE WHEN by_arrival[t.place] THEN 0 ELSE t.rank END, t.id;
 

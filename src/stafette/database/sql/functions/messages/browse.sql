@@ -1,6 +1,6 @@
--- A page of a queue's ready messages in order of arrival, nothing locked. A viewer sees its own lanes; without a
--- viewer (an operator) all. Lanes and ranks are found by skipping through the key, so a page costs a probe for each of
--- them however long the queue is.
+-- A page of a queue's ready messages in order of arrival, without locks. A viewer sees its own lanes; without a viewer
+-- (an operator) all. Lanes and ranks are found by a skip scan of the key, so a page costs one probe for each of them,
+-- however long the queue is.
 CREATE OR REPLACE FUNCTION stafette.browse(viewer integer, in_queue text, after_id bigint, at_most integer)
 RETURNS SETOF stafette.answer
 LANGUAGE plpgsql STABLE

@@ -1,13 +1,13 @@
--- Upkeep: removes up to so many messages that nobody read within their time to live. They are already invisible.
+-- Maintenance: deletes up to `at_most` messages whose time to live is over. They are already invisible.
 CREATE OR REPLACE FUNCTION stafette.drop_expired(at_most integer) RETURNS bigint
 LANGUAGE sql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 AS $$
-    WITH late AS MATERIALIZED (
+    WITH expired AS MATERIALIZED (
         SELECT r.ctid AS tid FROM stafette.ready AS r
         WHERE r.expires_at <= now() ORDER BY r.expires_at LIMIT at_most FOR UPDATE SKIP LOCKED
-    ), gone AS (
-        DELETE FROM stafette.ready AS r WHERE r.ctid = ANY (ARRAY(SELECT tid FROM late)) RETURNING 1
+    ), deleted AS (
+        DELETE FROM stafette.ready AS r WHERE r.ctid = ANY (ARRAY(SELECT tid FROM expired)) RETURNING 1
     )
-    SELECT count(*) FROM gone
+    SELECT count(*) FROM deleted
 $$;

@@ -1,4 +1,4 @@
--- The asks that cannot be served, as answers.
+-- The faults of asks, as answers.
 CREATE OR REPLACE FUNCTION stafette.faults(asks stafette.ask[]) RETURNS SETOF stafette.answer
 LANGUAGE sql IMMUTABLE AS $$
     SELECT a.place, a.fault, a.detail, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::bigint, NULL::integer,

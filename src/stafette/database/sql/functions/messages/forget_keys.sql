@@ -1,4 +1,4 @@
--- Upkeep: forgets up to so many idempotency keys that are past their time.
+-- Maintenance: deletes up to `at_most` idempotency keys that have expired.
 CREATE OR REPLACE FUNCTION stafette.forget_keys(at_most integer) RETURNS bigint
 LANGUAGE sql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
@@ -6,8 +6,8 @@ AS $$
     WITH old AS MATERIALIZED (
         SELECT k.sender_id, k.key FROM stafette.keys AS k
         WHERE k.expires_at <= now() ORDER BY k.expires_at LIMIT at_most FOR UPDATE SKIP LOCKED
-    ), gone AS (
+    ), deleted AS (
         DELETE FROM stafette.keys AS k USING old WHERE k.sender_id = old.sender_id AND k.key = old.key RETURNING 1
     )
-    SELECT count(*) FROM gone
+    SELECT count(*) FROM deleted
 $$;

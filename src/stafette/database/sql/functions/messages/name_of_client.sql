@@ -1,5 +1,5 @@
--- The name of a client who may have come a moment ago. The functions that take messages see what is committed while
--- they run, but the statement around them only what was when it began: a sender that is newer has no name there.
+-- The name of a client that may be newer than the calling statement. The functions that take messages see rows that are
+-- committed while they run, but the statement around them sees only its own snapshot, which lacks a newer sender.
 CREATE OR REPLACE FUNCTION stafette.name_of_client(client integer) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- The name of a queue that may have been made a moment ago (see name_of_client).
+-- The name of a queue that may be newer than the calling statement (see name_of_client).
 CREATE OR REPLACE FUNCTION stafette.name_of_queue(queue integer) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- What receive_batch() would give for the same asks, left where it is and not locked.
+-- What receive_batch() would return for the same asks, neither removed nor locked.
 CREATE OR REPLACE FUNCTION stafette.peek_batch(
     clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[]
 ) RETURNS SETOF stafette.answer

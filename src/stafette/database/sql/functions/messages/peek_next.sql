@@ -1,6 +1,6 @@
--- What a client would be given next, in order, without locking anything. A message is visible when it is for anyone
--- or for this client; in a queue with exclude_own, never what the client sent itself. Messages in a personal queue are
--- always addressed to its owner, so the lanes keep private what is private.
+-- The messages that a client would get next, in order, without locks. A message is visible if it is for anyone or for
+-- this client; in a queue with exclude_own the client's own messages are not. Messages in a personal queue are always
+-- addressed to its owner, so nobody else sees them.
 --
 -- Every branch reads lanes in index order, a few rows from each, and merges the heads. Arrival order within a lane is
 -- a merge of its ten ranks: ten short probes cost less than one more index on every send.
@@ -16,7 +16,7 @@ DECLARE
 BEGIN
     IF with_context IS NOT NULL THEN
         RETURN QUERY
-        WITH same AS MATERIALIZED (        -- by context alone: else a plan from when all was empty may take any index
+        WITH same AS MATERIALIZED (        -- by context alone: else a plan made for empty tables may use any index
             SELECT r.ctid AS tid, r.id, r.queue_id, r.receiver_id, r.sender_id, r.rank, r.expires_at
             FROM stafette.ready AS r WHERE r.context = with_context
         )

@@ -1,5 +1,5 @@
--- Pops messages for many asks: removed in the transaction that answers. A fault is a row of its own; the messages of an
--- ask come in the order in which they are to be handed over; an ask that found nothing has no row.
+-- Removes and returns messages for many asks (reads). A fault is a separate row. The messages of an ask come in reading
+-- order; an ask without messages has no row.
 CREATE OR REPLACE FUNCTION stafette.receive_batch(
     clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[]
 ) RETURNS SETOF stafette.answer

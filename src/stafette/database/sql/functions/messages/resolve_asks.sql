@@ -1,4 +1,4 @@
--- Turns the names in asks into ids, finds their faults, and tells the plain ones (see the type stafette.ask).
+-- Makes asks from arrays: turns names into ids, finds faults, and marks the plain ones (see the type stafette.ask).
 CREATE OR REPLACE FUNCTION stafette.resolve_asks(
     clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
     removing boolean
@@ -23,12 +23,12 @@ BEGIN
         END,
         CASE
             WHEN c.id IS NULL THEN 'the reading client is not registered (any more); connect again'
-            WHEN removing AND c.mode <> 'full' THEN format('client %s is read-only; it may only look', c.name)
+            WHEN removing AND c.mode <> 'full' THEN format('client %s is read-only and cannot change anything', c.name)
             WHEN a.queue IS NOT NULL AND q.id IS NULL THEN format('there is no queue %s; create it first', a.queue)
             WHEN q.owner_id <> a.client THEN format('queue %s is personal; only its owner may read it', a.queue)
             WHEN a.sender IS NOT NULL AND s.id IS NULL THEN format('there is no client %s', a.sender)
             WHEN a.queue IS NULL AND a.sender IS NULL AND a.context IS NULL
-                THEN 'say what to read: a queue, a sender or a context'
+                THEN 'nothing to read is named; give a queue, a sender or a context'
             WHEN a.wanted < 1 THEN format('cannot read %s messages; ask for at least one', a.wanted)
         END
     )::stafette.ask ORDER BY a.place)

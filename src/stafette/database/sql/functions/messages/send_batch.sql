@@ -102,7 +102,7 @@ BEGIN
             WHEN 107 THEN CASE
                 WHEN b.queue_id IS NOT NULL AND b.receiver IS NOT NULL AND b.queue LIKE '@%'
                     THEN format('%s is a personal queue; its only receiver is its owner', b.queue)
-                ELSE format('client %s is read-only; it may not send', b.sender_name) END
+                ELSE format('client %s is read-only and cannot send', b.sender_name) END
         END,
         p.sender, p.key, k.fingerprint, p.id IN (SELECT id FROM good)
     )::stafette.answered_part ORDER BY p.place)
@@ -111,7 +111,7 @@ BEGIN
     LEFT JOIN bad AS b ON b.request = p.request
     LEFT JOIN keyed AS k ON k.request = p.request;
 
-    -- A statement of its own, so that it sees the key that another transaction has committed in between.
+    -- A separate statement, so that it sees a key that another transaction has committed meanwhile.
     RETURN QUERY
     SELECT
         a.request,

@@ -1,6 +1,6 @@
--- Removes what a client is to be given next and returns it: look, then claim exactly what was seen. A message that
--- somebody else is just taking is passed over and the look repeated, so a message is never locked without being taken:
--- that would hide it from others for a moment, and hand it out of order.
+-- Removes and returns the messages that a client gets next: first peek, then lock exactly these. Messages that another
+-- transaction has locked are skipped, and the peek is repeated. So a message is never locked without being removed,
+-- which would hide it from others for a moment, and break the order.
 CREATE OR REPLACE FUNCTION stafette.take(
     reader integer, in_queue integer, from_sender integer, with_context bigint, by_arrival boolean, wanted integer
 ) RETURNS SETOF stafette.ready
@@ -19,13 +19,13 @@ BEGIN
         EXIT WHEN ids IS NULL;
 
         RETURN QUERY
-        DELETE FROM stafette.ready AS gone
-        WHERE gone.ctid = ANY (ARRAY(
+        DELETE FROM stafette.ready AS deleted
+        WHERE deleted.ctid = ANY (ARRAY(
             SELECT r.ctid FROM stafette.ready AS r
-            WHERE r.ctid = ANY (tids) AND r.id = ANY (ids)     -- the id too: a place may have been reused
+            WHERE r.ctid = ANY (tids) AND r.id = ANY (ids)     -- the id too: a ctid may have been reused
             FOR UPDATE SKIP LOCKED
         ))
-        RETURNING gone.*;
+        RETURNING deleted.*;
         GET DIAGNOSTICS got = ROW_COUNT;
         missing := missing - got;
         EXIT WHEN missing = 0 OR got = cardinality(ids);

@@ -1,4 +1,4 @@
--- How many messages a queue holds in each state.
+-- The number of messages of a queue in each state.
 CREATE OR REPLACE FUNCTION stafette.count_messages(queue text)
 RETURNS TABLE (ready bigint, delayed bigint, leased bigint, dead bigint)
 LANGUAGE plpgsql STABLE AS $$

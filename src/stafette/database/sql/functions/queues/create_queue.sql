@@ -1,5 +1,5 @@
--- Makes a queue; with exist_ok, a queue of that name that is there already is as good. The options are a JSON object with
--- the keys of the type stafette.queue_options.
+-- Creates a queue; with exist_ok, a queue with that name may already exist. The options are a JSON object with the keys
+-- of the type stafette.queue_options.
 CREATE OR REPLACE FUNCTION stafette.create_queue(
     client integer, queue text, options jsonb DEFAULT '{}', exist_ok boolean DEFAULT false
 ) RETURNS SETOF stafette.counted_queue

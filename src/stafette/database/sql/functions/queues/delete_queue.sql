@@ -1,4 +1,4 @@
--- Deletes a queue: an empty one, or with force any, with all its messages.
+-- Deletes an empty queue; with force also one that has messages.
 CREATE OR REPLACE FUNCTION stafette.delete_queue(client integer, queue text, force boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- What delete_queue() does once it is settled that one may, and delete_queue_as_operator() at once.
+-- delete_queue() without the check of permissions; delete_queue_as_operator() calls it too.
 CREATE OR REPLACE FUNCTION stafette.delete_queue_unchecked(queue text, force boolean) RETURNS void
 LANGUAGE plpgsql
 SET enable_seqscan = off
@@ -9,7 +9,7 @@ BEGIN
     PERFORM stafette.lock_catalog(exclusive => true);
     target := stafette.get_queue(queue);
     IF target.owner_id IS NOT NULL THEN
-        PERFORM stafette.raise_fault(107, format('%s is a personal queue; it goes when its client is deleted', queue));
+        PERFORM stafette.raise_fault(107, format('%s is a personal queue; delete its client instead', queue));
     END IF;
     IF NOT force AND (
         EXISTS (SELECT FROM stafette.ready AS m WHERE m.queue_id = target.id)

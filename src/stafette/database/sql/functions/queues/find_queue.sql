@@ -1,4 +1,4 @@
--- One queue by its name or by its id (the other is NULL), with the number of its ready messages; no row when there is
+-- One queue by its name or by its id (the other is NULL), with the number of its ready messages; no row if there is
 -- none.
 CREATE OR REPLACE FUNCTION stafette.find_queue(queue_name text, queue_id integer DEFAULT NULL)
 RETURNS SETOF stafette.counted_queue

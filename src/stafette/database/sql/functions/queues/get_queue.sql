@@ -1,4 +1,4 @@
--- The queue of this name, or a fault.
+-- The queue with this name; raises a fault if there is none.
 CREATE OR REPLACE FUNCTION stafette.get_queue(queue text) RETURNS stafette.queues
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Queues by name, from the one after a given name on, each with the number of its ready messages.
+-- Queues in the order of their names, after `after_name`, each with the number of its ready messages.
 CREATE OR REPLACE FUNCTION stafette.list_queues(after_name text DEFAULT '', at_most integer DEFAULT NULL)
 RETURNS SETOF stafette.counted_queue
 LANGUAGE sql STABLE AS $$

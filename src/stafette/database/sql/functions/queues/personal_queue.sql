@@ -1,4 +1,4 @@
--- The personal queue of a client; no row when there is no such client.
+-- The personal queue of a client; no row if there is no such client.
 CREATE OR REPLACE FUNCTION stafette.personal_queue(client_name text)
 RETURNS SETOF stafette.counted_queue
 LANGUAGE sql STABLE AS $$

@@ -1,4 +1,4 @@
--- Removes all messages of a queue that wait, ready or delayed; not those in somebody's hands, nor the dead.
+-- Deletes all ready and delayed messages of a queue; not leased or dead ones.
 CREATE OR REPLACE FUNCTION stafette.purge(client integer, queue text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE

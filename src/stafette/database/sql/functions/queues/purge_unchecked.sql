@@ -1,4 +1,4 @@
--- What purge() does once it is settled that one may, and purge_as_operator() at once.
+-- purge() without the check of permissions; purge_as_operator() calls it too.
 CREATE OR REPLACE FUNCTION stafette.purge_unchecked(queue text) RETURNS bigint
 LANGUAGE plpgsql
 SET enable_seqscan = off

@@ -1,4 +1,4 @@
--- How many messages wait in each queue that holds any. One pass over the index: its cost grows with what is stored.
+-- The number of ready messages of each queue that has any. One pass over the index: its cost grows with their number.
 CREATE OR REPLACE FUNCTION stafette.queue_lengths()
 RETURNS TABLE (queue text, messages bigint)
 LANGUAGE sql STABLE AS $$

@@ -1,4 +1,4 @@
--- The options of a queue out of a JSON object; what is not in it is NULL, and a key that is no option is a fault.
+-- The options of a queue from a JSON object; missing ones are NULL, and a key that is not an option is a fault.
 CREATE OR REPLACE FUNCTION stafette.read_queue_options(options jsonb) RETURNS stafette.queue_options
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- The queues that hold messages addressed to this client, each with how many, most first.
+-- The queues that hold messages addressed to this client, each with their number, most first.
 CREATE OR REPLACE FUNCTION stafette.waiting_queues(client integer, at_most integer DEFAULT NULL)
 RETURNS SETOF stafette.counted_queue
 LANGUAGE sql STABLE

@@ -1,5 +1,5 @@
--- Pops the next message from within an application's own transaction; no row when there is none. It is gone when that
--- transaction commits, and back when it rolls back.
+-- Removes and returns the next message in an application's own transaction; no row if there is none. If that
+-- transaction rolls back, the message is ready again.
 CREATE OR REPLACE FUNCTION stafette.receive(
     client text, queue text DEFAULT NULL, sender text DEFAULT NULL, context bigint DEFAULT NULL,
     by_arrival boolean DEFAULT false, wanted integer DEFAULT 1

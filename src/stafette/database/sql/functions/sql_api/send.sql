@@ -1,5 +1,5 @@
--- Sends one message from within an application's own transaction. Returns its id. To let a role send and receive, and
--- do nothing else:
+-- Sends one message in an application's own transaction. Returns its id. To let a role send and receive, and do nothing
+-- else:
 --     GRANT USAGE ON SCHEMA stafette TO app;
 --     GRANT EXECUTE ON FUNCTION stafette.send, stafette.send_to_all, stafette.receive TO app;
 CREATE OR REPLACE FUNCTION stafette.send(

@@ -1,5 +1,5 @@
--- Sends one message to several queues, to all of them or to none, from within an application's own transaction.
--- Returns its id in each queue.
+-- Sends one message to several queues, to all of them or to none, in an application's own transaction. Returns its id
+-- in each queue.
 CREATE OR REPLACE FUNCTION stafette.send_to_all(
     sender text, queues text[], body bytea, receiver text DEFAULT NULL, priority integer DEFAULT 5,
     context bigint DEFAULT NULL, headers jsonb DEFAULT NULL, delay double precision DEFAULT NULL,
@@ -18,7 +18,7 @@ BEGIN
     IF coalesce(cardinality(queues), 0) = 0 THEN
         PERFORM stafette.raise_fault(100, 'name at least one queue');
     ELSIF body IS NULL THEN
-        PERFORM stafette.raise_fault(100, 'a message has a body, if only an empty one');
+        PERFORM stafette.raise_fault(100, 'the body is NULL; an empty body is allowed');
     ELSIF priority NOT BETWEEN 1 AND 10 THEN
         PERFORM stafette.raise_fault(100, format('priority %s is not between 1 and 10', priority));
     END IF;

@@ -1,4 +1,4 @@
--- The id of the client for whom an application speaks in SQL. A name that has a secret cannot be spoken for.
+-- The id of the client as which an application uses the SQL API. A client that has a secret cannot be used from SQL.
 CREATE OR REPLACE FUNCTION stafette.sql_client(client_name text) RETURNS integer
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -9,7 +9,7 @@ BEGIN
         PERFORM stafette.raise_fault(105, format('there is no client %s; let it register first', client_name));
     ELSIF client.secret IS NOT NULL THEN
         PERFORM stafette.raise_fault(
-            108, format('client %s has a secret; it can only speak through a broker', client_name));
+            108, format('client %s has a secret; use it through a broker', client_name));
     END IF;
     RETURN client.id;
 END

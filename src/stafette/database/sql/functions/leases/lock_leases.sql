@@ -1,7 +1,7 @@
--- Locks the leases that are still held in time by these tokens and returns them with their places, in the order of
--- ids, so that two batches never wait for each other in a ring. Each is looked up by its id alone, whatever the
--- planner believes about the table: the conditions on token and end stand outside of the OFFSET, out of its reach.
-CREATE OR REPLACE FUNCTION stafette.hold_leases(ids bigint[], tokens bigint[])
+-- Locks the leases that these tokens still hold and returns them with their places. Locks are taken in the order of
+-- ids, so that two batches cannot deadlock. OFFSET 0 keeps the conditions on token and end out of the subquery, so that
+-- the planner always looks a lease up by its id alone.
+CREATE OR REPLACE FUNCTION stafette.lock_leases(ids bigint[], tokens bigint[])
 RETURNS TABLE (id bigint, place integer)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
