@@ -59,7 +59,7 @@ def grid(rows: Sequence[Row], csv: str, columns: Sequence[str] | None = None, mo
 
 
 def build_grid(heads: Sequence[str], body: Sequence[Sequence[Cell]], note: str = "") -> Grid:
-    """A table from cells; columns of numbers are found."""
+    """A table from cells; finds the columns of numbers."""
     numeric = [bool(body) and all(row[i].number or row[i].text == "–" for row in body) for i in range(len(heads))]
     return Grid(heads, body, numeric, note)
 

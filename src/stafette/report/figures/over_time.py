@@ -259,13 +259,13 @@ def _longest(rows: list[Row], key: str, value: str) -> dict[str, list[Row]]:
     for row in rows:
         peaks[row[key]] = max(peaks.get(row[key], 0.0), row[value])
     names = sorted(peaks, key=lambda name: (-peaks[name], name))
-    named = names if len(names) <= MAX_LINES else names[: MAX_LINES - 1]
-    lines = {str(name): [row for row in rows if row[key] == name] for name in sorted(named)}
-    rest = [row for row in rows if row[key] not in named]
+    top_names = names if len(names) <= MAX_LINES else names[: MAX_LINES - 1]
+    lines = {str(name): [row for row in rows if row[key] == name] for name in sorted(top_names)}
+    rest = [row for row in rows if row[key] not in top_names]
     if rest:
         sums: dict[float, float] = dict.fromkeys(distinct(rest, "second"), 0.0)
         for row in rest:
             sums[row["second"]] += row[value]
-        name = f"the other {len(names) - len(named):,} together"
+        name = f"the other {len(names) - len(top_names):,} together"
         lines[name] = [{"second": second, value: total} for second, total in sums.items()]
     return lines
