@@ -53,8 +53,8 @@ def _stafette(*arguments: str) -> None:
 
 
 def _write(analysis: Path) -> None:
-    found, facts = result_files.load(analysis), result_files.load_metadata(analysis)
-    told = [run for run in run_metadata(found, facts) if run.details["state"] == "done"]
+    tables, metadata = result_files.load(analysis), result_files.load_metadata(analysis)
+    runs = [run for run in run_metadata(tables, metadata) if run.details["state"] == "done"]
     experiments = {file.stem: experiment_file.read(file, PROFILE) for file in FILES}
     evidence: dict[str, Evidence] = {}
     for name, experiment in experiments.items():
@@ -62,10 +62,10 @@ def _write(analysis: Path) -> None:
         evidence[name] = Evidence(name, experiment.design.kind, own_runs, tables, evidence)
     results = page.sort_by_report([page.judge(experiment, evidence[name]) for name, experiment in experiments.items()])
     pictures.draw(page.drawings(results), ROOT / "docs" / page.IMAGES)
-    record = records.read(Path(told[0].details["folder"]) / RUN_FILE, RunRecord)
-    place = ROOT / "docs" / "results.md"
-    place.write_text(page.page(results, record, facts["rows"]), encoding="utf-8")
-    print(place)
+    record = records.read(Path(runs[0].details["folder"]) / RUN_FILE, RunRecord)
+    path = ROOT / "docs" / "results.md"
+    path.write_text(page.page(results, record, metadata["rows"]), encoding="utf-8")
+    print(path)
 
 
 main()

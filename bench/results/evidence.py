@@ -53,7 +53,7 @@ class Evidence:
         return None if not rows else rows[0][METRICS.get(metric, metric)]
 
     def over(self, runs: Sequence[RunMetadata], metric: str, requests: Requests = EVERY) -> float | None:
-        """The same over several runs, each counting alike."""
+        """The mean of a metric over several runs."""
         values = [value for run in runs if (value := self.value(run.run, metric, requests)) is not None]
         return fmean(values) if values else None
 
@@ -66,7 +66,7 @@ class Evidence:
                 points.append((level, value))
         return points
 
-    def having(self, **held: Any) -> list[RunMetadata]:
+    def runs_at(self, **fixed: Any) -> list[RunMetadata]:
         """The runs at these levels."""
         return [run for run in self.runs if all(run.levels.get(name) == level for name, level in fixed.items())]
 
@@ -90,7 +90,7 @@ class Evidence:
             yield group[0].levels, group
 
     def phase(self, runs: Sequence[RunMetadata], phase: str) -> float | None:
-        """Milliseconds of a phase per request, over all requests that both tiers know."""
+        """Mean milliseconds of a phase, over all requests that are in the traces of both tiers."""
         count = total = 0.0
         for run in runs:
             for row in select(self.tables, "breakdown", run=run.run):
@@ -110,7 +110,7 @@ class Evidence:
         return fmean(shares) if shares else None
 
     def windows(self, run: RunMetadata, requests: Requests = EVERY, *, measured: bool = True) -> list[Row]:
-        """Second by second; of the measured part, or all of it."""
+        """The windows of a run; only those of its measured part, or all."""
         rows = self._rows("windows", run.run, requests)
         if not measured:
             return rows

@@ -201,8 +201,8 @@ def _finding(claim: Claim, finding: Finding) -> str:
 
 
 def _reasons(runs: Sequence[RunMetadata]) -> str:
-    told = Counter(sentence.partition(":")[0] for run in runs for sentence in run.reasons[:1])
-    return "; ".join(f"{count} × {sentence}" for sentence, count in told.most_common()) + "."
+    reasons = Counter(sentence.partition(":")[0] for run in runs for sentence in run.reasons[:1])
+    return "; ".join(f"{count} × {reason}" for reason, count in reasons.most_common()) + "."
 
 
 def _points(evidence: Evidence, points: Sequence[tuple[Mapping[str, Any], list[RunMetadata]]]) -> Iterator[str]:
@@ -216,7 +216,7 @@ def _points(evidence: Evidence, points: Sequence[tuple[Mapping[str, Any], list[R
 
 
 def _spread(evidence: Evidence, runs: Sequence[RunMetadata], metric: str) -> str:
-    """The mean over repetitions, with the least and the most of them."""
+    """The mean over repetitions, with their minimum and maximum."""
     values = [value for run in runs if (value := evidence.value(run.run, metric)) is not None]
     if not values:
         return "–"

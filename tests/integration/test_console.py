@@ -524,11 +524,11 @@ async def test_a_search_gives_as_many_as_it_may(console: Console, store: Store, 
 
 
 async def test_brokers_are_listed_with_what_they_published(console: Console, store: Store, alice: Identity) -> None:
-    ended = await store.join_broker("a", seconds=0)
-    living = await store.join_broker("b", seconds=1000)
-    await store.take_sessions([alice.id], living)
-    await Ledger(store).publish_metrics(living, {"answered": 5})
-    await Ledger(store).publish_metrics(4711, {"answered": 5})
+    ended = await store.brokers.join("a", seconds=0)
+    living = await store.brokers.join("b", seconds=1000)
+    await store.clients.take_sessions([alice.id], living)
+    await store.brokers.publish_metrics(living, {"answered": 5})
+    await store.brokers.publish_metrics(4711, {"answered": 5})
     first, second = await console.brokers()
     assert (first.id, first.alive, first.clients, first.figures, first.figures_at) == (ended, False, 0, None, None)
     assert (second.id, second.name, second.alive, second.clients) == (living, "b", True, 1)

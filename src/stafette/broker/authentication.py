@@ -18,7 +18,7 @@ async def identify(hello: wire.Hello, store: Store, *, require_secrets: bool) ->
     # Hashing is slow by design, so it runs in a thread.
     loop = asyncio.get_running_loop()
     secret = await loop.run_in_executor(None, secrets.hash_secret, hello.secret) if hello.secret else None
-    identity = await store.register(hello.name, mode=hello.mode, secret=secret)
+    identity = await store.clients.register(hello.name, mode=hello.mode, secret=secret)
     if identity.secret == secret:  # it has just been registered, or never had one
         return identity
     if identity.secret is None:

@@ -86,12 +86,12 @@ class Operations:
 
     async def _ack(self, items: Sequence[Item]) -> Sequence[Outcome]:
         return _done_answers(
-            items, await self._store.ack([LeaseRef(request.message, request.token) for _, request in items])
+            items, await self._store.messages.ack([LeaseRef(request.message, request.token) for _, request in items])
         )
 
     async def _nack(self, items: Sequence[Item]) -> Sequence[Outcome]:
         requests = [NackRequest(request.message, request.token, request.delay) for _, request in items]
-        answers = await self._store.nack(requests)
+        answers = await self._store.messages.nack(requests)
         for queue in {answer for answer in answers if isinstance(answer, str)}:
             self._arrived(queue)
         return _done_answers(items, [answer if isinstance(answer, StafetteError) else None for answer in answers])

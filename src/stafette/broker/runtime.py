@@ -101,7 +101,7 @@ class Runtime:
 
     async def evict_lost_sessions(self) -> None:
         """Hang up on clients whose name another broker took while this one was not alive."""
-        tokens = await self.store.broker_sessions(self.broker_id)
+        tokens = await self.store.brokers.sessions(self.broker_id)
         for session in self.core.evict(tokens):
             log.warning("client %s has a session at another broker", session.name)
         self.flush()
@@ -273,7 +273,7 @@ class Runtime:
         await asyncio.sleep(0)
         names, self._names_to_release = self._names_to_release, []
         try:
-            await self.store.release_sessions(names)
+            await self.store.clients.release_sessions(names)
         except StafetteError as error:  # a later session of the same client takes its name over
             log.warning("could not take %d clients offline: %s", len(names), error)
 

@@ -31,9 +31,9 @@ class Brokers:
         """The sessions a broker holds: token by client."""
         return dict(await self._pool.fetch("SELECT * FROM stafette.broker_sessions($1)", broker))  # type: ignore[arg-type]
 
-    async def publish_figures(self, broker: int, figures: dict[str, Any]) -> None:
+    async def publish_metrics(self, broker: int, metrics: dict[str, Any]) -> None:
         """Show operators how a broker is."""
-        await self._pool.fetch("SELECT stafette.publish_figures($1, $2)", broker, figures)
+        await self._pool.fetch("SELECT stafette.publish_metrics($1, $2)", broker, metrics)
 
     async def announce_interests(self, broker: int, queues: Sequence[str]) -> None:
         """Say for which queues, and no others, a broker has reads parked; '' stands for any queue."""

@@ -18,7 +18,7 @@ from stafette.database.messages import ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
 from stafette.model import DEFAULT_PRIORITY, Draft, Headers, Message, Order, Queue, Selection
-from stafette.protocol.trace_fields import EMPTY, OK
+from stafette.protocol.outcomes import EMPTY, OK
 from stafette.trace import NOT_APPLICABLE, Trace
 
 MOST_CONNECTIONS = 32
@@ -179,8 +179,9 @@ class DirectClient:
             end = time.perf_counter_ns()
             self._connections.trace.add(
                 self._name, 0, operation, outcome, intended or start, start, end,
-                NOT_APPLICABLE, NOT_APPLICABLE, (called or end) - start, end - called if called else NOT_APPLICABLE,
-                NOT_APPLICABLE, NOT_APPLICABLE, NOT_APPLICABLE, *measured, NOT_APPLICABLE,
+                NOT_APPLICABLE, NOT_APPLICABLE, (call_start or end) - start,
+                end - call_start if call_start else NOT_APPLICABLE,
+                NOT_APPLICABLE, NOT_APPLICABLE, NOT_APPLICABLE, *size, NOT_APPLICABLE,
             )  # fmt: skip
         return answer
 

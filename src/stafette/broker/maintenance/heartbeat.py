@@ -24,13 +24,13 @@ class Heartbeat:
 
     async def round(self, runtime: Runtime) -> bool:
         """Renew, and check the sessions if that was late."""
-        lease_was_valid = await runtime.store.renew_broker(runtime.broker_id, seconds=BROKER_LEASE_SECONDS)
+        lease_was_valid = await runtime.store.brokers.renew(runtime.broker_id, seconds=BROKER_LEASE_SECONDS)
         if lease_was_valid is None:
             log.warning("the database has forgotten this broker; joining again")
             await runtime.join()
         if not lease_was_valid:
             await runtime.evict_lost_sessions()
-        await Ledger(runtime.store).publish_metrics(
+        await runtime.store.brokers.publish_metrics(
             runtime.broker_id, diagnostics.published_metrics(runtime, self._recent)
         )
         return False

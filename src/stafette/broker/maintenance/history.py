@@ -23,7 +23,7 @@ class WriteHistory:
         self.seconds = until_slot()
         work = work_of(runtime)
         if work != self._written:
-            await Ledger(runtime.store).add_history(work - self._written)
+            await runtime.store.maintenance.add_history(work - self._written)
             self._written = work
         return False
 

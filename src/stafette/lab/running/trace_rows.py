@@ -142,7 +142,7 @@ class _RowCollector:
 
     def _column(self, name: str, column: Any) -> NDArray[Any]:
         if name in PHASES:
-            return _whole(column.fill_null(NOT_APPLICABLE))
+            return _integers(column.fill_null(NOT_APPLICABLE))
         if column.null_count:
             raise ValueError(f"a row has no {name}")
         return self._recode(name, column) if name in self._codes else _integers(column)
