@@ -23,8 +23,8 @@ async def test_the_list(enter: Entrance, system: System, messenger: Client) -> N
     seen = [len(await each.locator("#list tbody tr").all()) async for each in following_pages(page)]
     assert seen == [50, 10]
     await page.get_by_label("Show").select_option("online")
-    await page.get_by_role("button", name="Show").click()
-    await expect(page.locator("#list")).to_contain_text("No such client")
+    await page.get_by_role("button", name="Filter").click()
+    await expect(page.locator("#list")).to_contain_text("No matching clients")
     await page.goto(f"/clients?online=yes&text={messenger.name}")
     row = page.get_by_role("row", name=messenger.name)
     await expect(row).to_contain_text("online")
@@ -40,19 +40,19 @@ async def test_a_client(enter: Entrance, system: System, messenger: Client) -> N
         other.send("work/place", "to me", receiver=me)
         other.send(f"@{me}", "personal")
         page = await enter(f"/clients/{me}")
-        await expect(page.locator("#facts")).to_contain_text("online at")
+        await expect(page.locator("#properties")).to_contain_text("online at")
         with other.lease("work/place", seconds=600):
             await page.goto("/clients/the%20other")
-            await expect(page.locator("#facts")).to_contain_text("has one")
+            await expect(page.locator("#properties")).to_contain_text("set")
             await expect(page.locator("#leases tbody tr")).to_have_count(1)
             await looks_well(enter, "/clients/the%20other")
         await page.goto(f"/clients/{me}")
         seen = [len(await each.locator("#messages tbody tr").all()) async for each in following_pages(page)]
         assert seen == [50, 9], "one was leased, and done with"
-        await follow(page.get_by_role("link", name="waiting for it"))
+        await follow(page.get_by_role("link", name="addressed to it"))
         await expect(page.locator("#messages tbody")).to_contain_text("to me")
         await expect(page.locator("#messages tbody")).not_to_contain_text("to anyone")
-        waiting = page.get_by_role("region", name="Waiting for it, by queue")
+        waiting = page.get_by_role("region", name="Addressed to it, by queue")
         await follow(waiting.get_by_role("link", name="work/place"))
         assert page.url.endswith(f"/queues/work%2Fplace?receiver={me}")
         await expect(page.locator("#messages tbody tr")).to_have_count(1)
@@ -67,15 +67,15 @@ async def test_disconnecting_and_deleting(enter: Entrance, system: System) -> No
     await page.get_by_role("link", name="Back").click()
     await page.get_by_role("link", name="Disconnect").click()
     await page.get_by_role("button", name="Disconnect the client").click()
-    await expect(page.locator(".said")).to_have_text("the broker of victim was told to disconnect it")
+    await expect(page.locator(".notice")).to_have_text("client victim is being disconnected")
     victim.close()
-    await expect(page.locator("#facts")).to_contain_text("offline", timeout=20_000)
+    await expect(page.locator("#properties")).to_contain_text("offline", timeout=20_000)
     await expect(page.get_by_role("link", name="Disconnect")).to_have_count(0)
     await page.get_by_role("link", name="Delete", exact=True).click()
     await looks_well(enter, "/clients/victim/delete")
     await page.get_by_role("button", name="Delete the client").click()
     await page.wait_for_url("**/clients")
-    await expect(page.locator(".said")).to_have_text("client victim was deleted")
+    await expect(page.locator(".notice")).to_have_text("client victim was deleted")
     with stafette.connect(system.broker, name="witness") as witness, pytest.raises(ClientNotFound):
         witness.client("victim")
 
@@ -94,7 +94,7 @@ async def test_a_client_that_is_disconnected_loses_its_session_and_may_come_back
     assert before is not None
     await expect(page.get_by_text("It is online at")).to_be_visible()
     await page.get_by_role("button", name="Disconnect the client").click()
-    await expect(page.locator(".said")).to_be_visible()
+    await expect(page.locator(".notice")).to_be_visible()
     async with asyncio.timeout(20):
         while await online_since() == before:
             pass  # each look is a round trip

@@ -80,7 +80,7 @@ async def test_an_experiment_is_made_run_watched_compared_and_taken_along(
     await field(page, "Clients: alice", "Clients", "1")
     await field(page, "Clients: bob", "Clients", "1")
     await expect(page.locator("#plan")).to_have_text("1 point, 1 run, 3 s of load")
-    assert "# What is to be found out" in await text.input_value()
+    assert "# What this experiment measures" in await text.input_value()
     await assert_accessible(page)
     await follow(page.get_by_role("button", name="Save"))
     assert page.url == f"{system.web}/lab/experiments/journey"
@@ -98,7 +98,7 @@ async def test_an_experiment_is_made_run_watched_compared_and_taken_along(
     await expect(page.locator("#outcome")).to_contain_text("1 of 1 runs are done, 1 of them valid")
     await expect(page.locator("#log")).to_contain_text("1 of 1: single, repetition 1")
 
-    await follow(page.get_by_role("link", name="Open the result"))
+    await follow(page.get_by_role("link", name="Open result"))
     assert page.url == f"{system.web}/lab/series/journey-0001"
     await expect(page.get_by_text("the run is valid")).to_be_visible()
     await expect(page.get_by_role("cell", name="valid")).to_be_visible()
@@ -123,7 +123,7 @@ async def test_an_experiment_is_made_run_watched_compared_and_taken_along(
     await page.goto("/lab")
     await page.get_by_label("Compare journey-0001").check()
     await page.get_by_label("Compare journey-copy-0001").check()
-    await follow(page.get_by_role("button", name="Compare the two that are ticked"))
+    await follow(page.get_by_role("button", name="Compare selected"))
     ratio = page.get_by_role("row", name=re.compile("^throughput"))
     await expect(ratio).to_contain_text("×")
     await expect(ratio).to_contain_text("one run each: no interval")
@@ -134,13 +134,13 @@ async def test_an_experiment_is_made_run_watched_compared_and_taken_along(
     await assert_accessible(page)
 
     await page.goto("/lab")
-    await page.get_by_label("A series as zip").set_input_files(tmp_path / "series.zip")
+    await page.get_by_label("Series as a zip file").set_input_files(tmp_path / "series.zip")
     await follow(page.get_by_role("button", name="Import"))
     await expect(page.get_by_role("heading", name="journey-0002")).to_be_visible()
     await follow(page.get_by_role("link", name="Delete"))
     await assert_accessible(page)
     await follow(page.get_by_role("button", name="Delete the series"))
-    await expect(page.get_by_role("status").filter(has_text="journey-0002 is deleted")).to_be_visible()
+    await expect(page.get_by_role("status").filter(has_text="series journey-0002 was deleted")).to_be_visible()
     assert not (system.data / "runs" / "journey-0002").exists()
     await page.goto("/audit")
     for action in ("save experiment", "queue run", "import series", "delete series"):
@@ -152,7 +152,7 @@ async def test_a_series_is_analysed_and_shows_the_reports_figures(enter: Entranc
     page = await enter("/lab/experiments/figured")
     await follow(page.get_by_role("button", name="Run"))
     await ended(page)
-    await follow(page.get_by_role("link", name="Open the result"))
+    await follow(page.get_by_role("link", name="Open result"))
     figures = page.locator("[data-figure]")
     assert await figures.count() >= 5
     for figure in await figures.all():
@@ -168,7 +168,7 @@ async def test_a_series_is_analysed_and_shows_the_reports_figures(enter: Entranc
 
     answer = await page.request.get("/lab/series/figured-0001/report.html")
     assert answer.headers["content-security-policy"].startswith("sandbox allow-scripts")
-    await follow(page.get_by_role("link", name="Whole report"))
+    await follow(page.get_by_role("link", name="Full report"))
     await expect(page.locator(".headline")).to_contain_text("The run is valid")
     await page.wait_for_selector("figure[data-drawn]")
 
@@ -212,11 +212,11 @@ async def test_the_editor_needs_no_script(enter: Entrance, system: System) -> No
     await expect(page.locator("#problems")).to_contain_text('run.duration is "soon"; it must be a number')
     await page.get_by_role("group", name="Time").get_by_label("Measured (s)").fill("4")
     await page.get_by_role("button", name="Save").click()
-    await expect(page.locator("main > .said")).to_have_text("plain is saved")
+    await expect(page.locator("main > .notice")).to_have_text("experiment plain was saved")
     assert tomllib.loads((system.data / "experiments" / "plain.toml").read_text())["run"]["duration"] == 4
     await page.get_by_role("link", name="Delete").click()
     await page.get_by_role("button", name="Delete the experiment").click()
-    await expect(page.locator("main > .said")).to_have_text("plain is deleted")
+    await expect(page.locator("main > .notice")).to_have_text("experiment plain was deleted")
 
 
 async def test_a_run_is_stopped_and_waiting_jobs_are_moved(enter: Entrance, system: System) -> None:
@@ -238,8 +238,8 @@ async def test_a_run_is_stopped_and_waiting_jobs_are_moved(enter: Entrance, syst
     await looks_well(enter, f"/lab/queue/{numbers[0]}")
     await page.get_by_role("button", name="Stop").click()
     await ended(page, "stopped")
-    await follow(page.get_by_role("link", name="Open the result"))
-    await expect(page.get_by_role("button", name="Go on")).to_be_visible()
+    await follow(page.get_by_role("link", name="Open result"))
+    await expect(page.get_by_role("button", name="Resume")).to_be_visible()
     await looks_well(enter, "/lab/series/endless-0001", "/lab/series/endless-0001/runs/1")
 
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import expect
 
 from stafette.client.sync import Client
-from stafette.web.bodies import HEX_BYTES, natural_view, view
+from stafette.web.body_views import HEX_BYTES, detect_format, render_body
 from tests.browser.conftest import Entrance
 from tests.browser.looks import follow, looks_well
 from tests.whole_system import System
@@ -46,7 +46,7 @@ async def test_bytes_are_shown_page_by_page_and_downloaded(enter: Entrance, mess
     await expect(page.get_by_text("the body is not JSON")).to_be_visible()
 
     async with page.expect_download() as started:
-        await page.get_by_role("link", name="Download the body").click()
+        await page.get_by_role("link", name="Download body").click()
     download = await started.value
     assert download.suggested_filename == f"message-{sent}.bin"
     assert (await download.path()).read_bytes() == body
@@ -67,12 +67,12 @@ async def test_its_life(enter: Entrance, messenger: Client, system: System) -> N
 
     (sent,) = messenger.send("lived", "now")
     await page.goto(f"/queues/lived/messages/{sent}")
-    await expect(life.get_by_role("listitem")).to_contain_text(["arrived", "ready now; waits for anyone"])
+    await expect(life.get_by_role("listitem")).to_contain_text(["arrived", "ready now; waiting for anyone"])
     with messenger.lease("lived") as lease:
         assert lease is not None
         await page.reload()
         await expect(life.get_by_role("listitem")).to_contain_text(
-            ["arrived", f"leased, delivery 1 of 2; held by {messenger.name}", "its lease ends"]
+            ["arrived", f"leased, delivery 1 of 2; held by {messenger.name}", "lease ends"]
         )
         lease.nack()
     await page.reload()
@@ -81,16 +81,16 @@ async def test_its_life(enter: Entrance, messenger: Client, system: System) -> N
         assert lease is not None
         lease.nack()
     await page.reload()
-    await expect(life.get_by_role("listitem")).to_contain_text(["arrived", "delivered 2 of 2", "died"])
+    await expect(life.get_by_role("listitem")).to_contain_text(["arrived", "delivered 2 of 2", "dead"])
     await looks_well(enter, f"/queues/lived/messages/{sent}")
-    await expect(page.get_by_role("link", name="Redrive the dead of this queue")).to_be_visible()
+    await expect(page.get_by_role("link", name="Redrive dead messages of this queue")).to_be_visible()
 
     system.command("queue", "purge", "lived", "--yes")
     for gone in (delayed, 10**30):
         answer = await page.goto(f"/queues/lived/messages/{gone}")
         assert answer is not None
         assert answer.status == 404
-        await expect(page.get_by_role("alert")).to_contain_text(f"queue lived has no message {gone} any more")
+        await expect(page.get_by_role("alert")).to_contain_text(f"queue lived has no message {gone}")
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ async def test_its_life(enter: Entrance, messenger: Client, system: System) -> N
     ids=["empty", "plain", "json", "deep", "broken", "bytes", "long", "cut"],
 )
 async def test_each_body_can_be_seen_in_each_view(body: bytes, natural: str) -> None:
-    assert natural_view(body) == natural
+    assert detect_format(body) == natural
     for kind in ("text", "json", "hex"):
-        shown = view(body, kind)
+        shown = render_body(body, kind)
         assert shown.end <= len(body)
         assert "\0" not in shown.text
     seen = b""
     while len(seen) < min(len(body), 3 * HEX_BYTES):
-        shown = view(body, "hex", len(seen))
+        shown = render_body(body, "hex", len(seen))
         seen += b"".join(bytes.fromhex(line[10:58].replace("  ", " ")) for line in shown.text.splitlines())
     assert body.startswith(seen)

@@ -30,7 +30,7 @@ async def test_the_list_pages_filters_and_orders(enter: Entrance, messenger: Cli
         messenger.create_queue(name)
     page = await enter("/queues")
     await page.get_by_label("Name contains").fill("LISTED-")
-    await page.get_by_role("button", name="Show").click()
+    await page.get_by_role("button", name="Filter").click()
     await expect(page.get_by_role("link", name="listed-000", exact=True)).to_be_visible()
     seen = [await rows(each) async for each in following_pages(page)]
     assert [len(found) for found in seen] == [50, 50, 20]
@@ -40,12 +40,12 @@ async def test_the_list_pages_filters_and_orders(enter: Entrance, messenger: Cli
     assert await rows(page) == names[:50]
 
     await page.goto(f"/queues?text={messenger.name}&personal=no")
-    await expect(page.locator("#list")).to_contain_text("No queue is called so")
-    await page.get_by_label("Show").select_option("personal ones only")
-    await page.get_by_role("button", name="Show").click()
+    await expect(page.locator("#list")).to_contain_text("No matching queues")
+    await page.get_by_label("Show").select_option("personal queues only")
+    await page.get_by_role("button", name="Filter").click()
     await expect(page.get_by_role("link", name=f"@{messenger.name}")).to_be_visible()
     await page.get_by_label("Order").select_option("most ready")
-    await page.get_by_role("button", name="Show").click()
+    await page.get_by_role("button", name="Filter").click()
     await expect(page.get_by_role("link", name=f"@{messenger.name}")).to_be_visible()
     assert "order=ready" in page.url
 
@@ -65,7 +65,7 @@ async def test_a_queue_is_made(enter: Entrance, messenger: Client) -> None:
     await expect(page.get_by_role("alert")).to_contain_text("max_body: 'a lot' is not a whole number")
     await expect(page.get_by_label("Name")).to_have_value("made/by hand")
     await page.get_by_label("Maximum body size").fill("2048")
-    await page.get_by_label("Deliveries").fill("2")
+    await page.get_by_label("Maximum deliveries").fill("2")
     await page.get_by_label("Dead-letter queue").fill("made-dead")
     await page.get_by_label("Exclude own messages").check()
     await page.get_by_role("button", name="Create").click()
@@ -123,7 +123,7 @@ async def test_the_filter_form_makes_an_address(enter: Entrance, messenger: Clie
     await page.get_by_role("button", name="Filter").click()
     await expect(page.get_by_role("alert")).to_contain_text("'eleven' is not a whole number between 1 and 10")
     await expect(page.get_by_label("Sender", exact=True)).to_have_value(messenger.name)
-    await follow(page.get_by_role("link", name="No filter"))
+    await follow(page.get_by_role("link", name="Clear filter"))
     assert len(await rows(page)) == 50
     await page.get_by_role("region", name="Senders").get_by_role("link", name=messenger.name).click()
     await page.wait_for_url(f"**/queues/formed?sender={messenger.name}")
@@ -183,7 +183,7 @@ async def test_sending(enter: Entrance, messenger: Client) -> None:
     await expect(page.get_by_label("Body", exact=True)).to_have_value("two\nlines")
     await page.get_by_label("Delay").fill("")
     await page.get_by_role("button", name="Send").click()
-    await expect(page.locator(".said")).to_contain_text("was sent to sent to")
+    await expect(page.locator(".notice")).to_contain_text("was sent to sent to")
     message = messenger.receive("sent to")
     assert message is not None
     assert (message.sender, message.body, message.priority, message.receiver, message.context, message.headers) == (
@@ -192,13 +192,13 @@ async def test_sending(enter: Entrance, messenger: Client) -> None:
 
     await page.goto("/queues/sent%20to/send")
     await page.get_by_label("Body", exact=True).fill("00 ff")
-    await page.get_by_label("Body is").select_option("hex")
+    await page.get_by_label("Body format").select_option("hex")
     await page.get_by_label("Receiver").fill("nobody of this name")
     await page.get_by_role("button", name="Send").click()
     await expect(page.get_by_role("alert")).to_contain_text("nobody of this name")
     await page.get_by_label("Receiver").fill("")
     await page.get_by_role("button", name="Send").click()
-    await expect(page.locator(".said")).to_be_visible()
+    await expect(page.locator(".notice")).to_be_visible()
     message = messenger.receive("sent to")
     assert message is not None
     assert message.body == b"\x00\xff"
@@ -209,28 +209,28 @@ async def test_emptying_and_deleting(enter: Entrance, messenger: Client) -> None
     for n in range(3):
         messenger.send("doomed", f"{n}")
     page = await enter("/queues/doomed", allowed="409")
-    await page.get_by_role("link", name="Empty", exact=True).click()
-    await expect(page.get_by_text("ready (3) or delayed (0)")).to_be_visible()
+    await page.get_by_role("link", name="Purge", exact=True).click()
+    await expect(page.get_by_text("3 ready messages and 0 delayed messages")).to_be_visible()
     await page.get_by_role("link", name="Back").click()
     assert messenger.queue("doomed").messages == 3
-    await page.get_by_role("link", name="Empty", exact=True).click()
-    await page.get_by_role("button", name="Empty the queue").click()
-    await expect(page.locator(".said")).to_have_text("3 messages were removed from doomed")
+    await page.get_by_role("link", name="Purge", exact=True).click()
+    await page.get_by_role("button", name="Purge the queue").click()
+    await expect(page.locator(".notice")).to_have_text("3 messages were deleted from doomed")
     assert messenger.queue("doomed").messages == 0
 
     messenger.send("doomed", "one more")
     await page.get_by_role("link", name="Delete", exact=True).click()
     await page.get_by_role("button", name="Delete the queue").click()
     await expect(page.get_by_role("alert")).to_contain_text("still holds messages")
-    await page.get_by_label("Delete it together with its messages").check()
+    await page.get_by_label("Also delete its messages").check()
     await page.get_by_role("button", name="Delete the queue").click()
     await page.wait_for_url("**/queues")
-    await expect(page.locator(".said")).to_have_text("queue doomed was deleted")
+    await expect(page.locator(".notice")).to_have_text("queue doomed was deleted")
     with pytest.raises(QueueNotFound):
         messenger.queue("doomed")
 
     await page.goto(f"/queues/%40{messenger.name}")
-    await expect(page.get_by_role("link", name="Empty", exact=True)).to_be_visible()
+    await expect(page.get_by_role("link", name="Purge", exact=True)).to_be_visible()
     await expect(page.get_by_role("link", name="Delete", exact=True)).to_have_count(0)
 
 
@@ -249,19 +249,19 @@ async def test_dead_letters(enter: Entrance, messenger: Client) -> None:
     page = await enter("/queues/deadly")
     await follow(page.get_by_role("link", name="dead 2"))
     assert len(await rows(page)) == 2
-    await page.get_by_role("link", name="Redrive the dead").click()
-    await page.get_by_role("button", name="Redrive them").click()
-    await expect(page.locator(".said")).to_have_text("2 messages were put back into deadly")
+    await page.get_by_role("link", name="Redrive dead messages").click()
+    await page.get_by_role("button", name="Redrive dead messages").click()
+    await expect(page.locator(".notice")).to_have_text("2 dead messages of deadly were redriven")
     assert messenger.queue("deadly").messages == 2
     assert messenger.purge("deadly") == 2
 
     kill(messenger, "deadly", 1)
     await page.goto("/queues/deadly?state=dead")
-    await page.get_by_role("link", name="Bury the dead").click()
-    await page.get_by_role("button", name="Bury them").click()
-    await expect(page.locator(".said")).to_contain_text("1 message of deadly")
+    await page.get_by_role("link", name="Delete dead messages").click()
+    await page.get_by_role("button", name="Delete dead messages").click()
+    await expect(page.locator(".notice")).to_contain_text("1 dead message of deadly was deleted")
     await page.get_by_role("link", name="dead 0").click()
-    await expect(page.locator("#messages")).to_contain_text("No message is dead")
+    await expect(page.locator("#messages")).to_contain_text("No dead messages")
 
 
 ACTIONS = ("/queues/-/new", "/queues/kept/send", "/queues/kept/purge", "/queues/kept/delete", "/queues/kept/redrive",
@@ -280,7 +280,7 @@ async def test_viewers_may_look_only(enter: Entrance, system: System, messenger:
     for action in ACTIONS:
         answer = await forced(page, action, token=token)
         assert (answer.status, (await answer.json())["error"]) == (403, "PermissionDenied"), action
-        assert "you may look" in (await answer.json())["message"]
+        assert "viewers cannot change anything" in (await answer.json())["message"]
         opened = await page.goto(action)
         assert opened is not None
         assert opened.status == 403

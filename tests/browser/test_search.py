@@ -14,7 +14,7 @@ async def test_names_and_numbers(enter: Entrance, messenger: Client) -> None:
     messenger.create_queue("Haystack Two")
     (sent,) = messenger.send("haystack one", "needle", context=4711)
     page = await enter("/")
-    search = page.get_by_role("searchbox", name="Search queues, clients, message numbers")
+    search = page.get_by_role("searchbox", name="Search queues, clients, message IDs")
     await search.fill("haystack")
     await search.press("Enter")
     await page.wait_for_url("**/search?text=haystack")
@@ -24,7 +24,7 @@ async def test_names_and_numbers(enter: Entrance, messenger: Client) -> None:
 
     await search.fill("haystack one")
     await search.press("Enter")
-    await page.get_by_role("region", name="Exactly this").get_by_role("link", name="haystack one").click()
+    await page.get_by_role("region", name="Exact match").get_by_role("link", name="haystack one").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("haystack one")
 
     for number in (4711, sent):

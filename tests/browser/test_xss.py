@@ -10,7 +10,7 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 import stafette
-from stafette.web.naming import in_address
+from stafette.web.naming import path_segment
 from tests.browser.conftest import Entrance
 from tests.browser.looks import follow
 from tests.whole_system import System
@@ -71,7 +71,7 @@ async def test_everything_is_text(page: Page, system: System, payload: str) -> N
         (sent,) = client.send(payload, payload, receiver=payload, headers={payload: payload}, context=1)
         client.send(payload, '{"a": "' + payload.replace("\\", "").replace('"', "") + '"}')
 
-    queue, client_path = f"/queues/{in_address(payload)}", f"/clients/{in_address(payload)}"
+    queue, client_path = f"/queues/{path_segment(payload)}", f"/clients/{path_segment(payload)}"
     await opened(page, queue)
     assert await heading(page) == payload
     assert await page.title() == f"{' '.join(payload.split())} · Stafette"
@@ -90,7 +90,7 @@ async def test_everything_is_text(page: Page, system: System, payload: str) -> N
     if payload.isprintable():
         assert await page.locator("#body").text_content() == payload
 
-    await follow(page.locator(".facts dd a").nth(1))
+    await follow(page.locator(".properties dd a").nth(1))
     assert await heading(page) == payload
     assert page.url == system.web + client_path
     await follow(page.get_by_role("region", name="Sent, not yet received, by queue").get_by_role("link").last)
@@ -119,20 +119,20 @@ async def test_so_are_addresses(page: Page, system: System) -> None:
         await opened(page, f"/queues/plain?{urlencode(dict.fromkeys(wrong, payload))}", 400)
         await expect(page.locator("#older")).to_have_value(payload)
     for payload in PAYLOADS.values():
-        await opened(page, f"/queues/{in_address('not ' + payload)}", 404)
-        await opened(page, f"/clients/{in_address('not ' + payload)}", 404)
+        await opened(page, f"/queues/{path_segment('not ' + payload)}", 404)
+        await opened(page, f"/clients/{path_segment('not ' + payload)}", 404)
 
 
 async def test_an_action_says_what_it_did_as_text(page: Page, system: System) -> None:
     for payload in PAYLOADS.values():
         with stafette.connect(system.broker, name="xss") as client:
             client.create_queue(payload, exist_ok=True)
-        await opened(page, f"/queues/{in_address(payload)}/purge")
-        await follow(page.get_by_role("button", name="Empty the queue"))
+        await opened(page, f"/queues/{path_segment(payload)}/purge")
+        await follow(page.get_by_role("button", name="Purge the queue"))
         assert await page.evaluate("window.ran") is None
-        said = await page.locator(".said").text_content()
+        said = await page.locator(".notice").text_content()
         assert said is not None
-        assert said.endswith(f"removed from {payload}")
+        assert said.endswith(f"deleted from {payload}")
     await opened(page, "/audit")
     audited = await page.locator("#lines tbody td a").all_text_contents()
     assert audited[: len(PAYLOADS)] == list(reversed(PAYLOADS.values()))

@@ -1,8 +1,8 @@
-"""Who asks, and whether they may: dependencies for routes.
+"""Authentication and authorisation of requests, as dependencies of routes.
 
-A browser shows a cookie, a script an ``Authorization: Bearer SECRET``. What changes something is for administrators;
-and when it comes with a cookie it must also bear the form's token and come from a page of ours, because a browser adds
-cookies to what other sites make it send.
+A browser sends a session cookie, a script sends ``Authorization: Bearer SECRET``. Only administrators may change
+something. With a cookie, a change must also carry the CSRF token of the form and come from one of our pages, because a
+browser adds cookies to requests that other sites make it send.
 """
 
 from __future__ import annotations
@@ -21,99 +21,99 @@ from stafette.database.views import Role
 from stafette.errors import NotAuthenticated, PermissionDenied
 from stafette.web.site import Site
 
-COOKIE = "stafette_session"
-FIELD = "csrf"
-HEADER = "X-CSRF-Token"
+SESSION_COOKIE = "stafette_session"
+CSRF_FIELD = "csrf"
+CSRF_HEADER = "X-CSRF-Token"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 bearer = HTTPBearer(auto_error=False, description="The administrator's or the viewer's secret.")
-"""Named in the API's description; reading the header is done here."""
+"""Only for the API's description; `authenticate` reads the header."""
 
 
 @dataclass(frozen=True)
 class Operator(Actor):
-    """Who asks."""
+    """The operator who sent a request."""
 
     role: Role
     token: str | None = None
-    """Of the session; None for a script, which shows its secret each time."""
+    """Of the session; None for a script, which sends its secret with each request."""
 
     @property
     def may_change(self) -> bool:
-        """Whether it is an administrator."""
+        """Whether the operator is an administrator."""
         return self.role == "admin"
 
     @property
     def csrf(self) -> str:
-        """What a form of this session must bear."""
+        """The token that a form of this session must carry."""
         return "" if self.token is None else hashlib.sha256(f"csrf:{self.token}".encode()).hexdigest()
 
 
-class LoginNeeded(Exception):
-    """A person is to log in first, and then go on to where they wanted."""
+class LoginRequired(Exception):
+    """A person must log in first; after that the browser returns to the requested page."""
 
     def __init__(self, request: Request) -> None:
-        wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        self.address = "/login" if wanted == "/" else f"/login?next={quote(wanted, safe='')}"
+        target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        self.login_url = "/login" if target == "/" else f"/login?next={quote(target, safe='')}"
 
 
-def site(request: Request) -> Site:
-    """All that pages need."""
-    found: Site = request.app.state.site
-    return found
+def get_site(request: Request) -> Site:
+    """The parts of the running application."""
+    site: Site = request.app.state.site
+    return site
 
 
-def address_of(request: Request) -> str:
-    """Where a request comes from."""
+def client_ip(request: Request) -> str:
+    """The IP address that a request comes from."""
     return request.client.host if request.client else "-"
 
 
-async def operator(request: Request) -> Operator:
-    """Who asks; raises unless we know them."""
-    kind, _, secret = request.headers.get("authorization", "").partition(" ")
-    operators, address = site(request).operators, address_of(request)
-    if kind.lower() == "bearer":
-        return _known(request, Operator(await operators.by_secret(secret.strip(), address), address))
-    token = request.cookies.get(COOKIE)
+async def authenticate(request: Request) -> Operator:
+    """The operator who sent a request; raises if there is no valid secret or session."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    operators, ip = get_site(request).operators, client_ip(request)
+    if scheme.lower() == "bearer":
+        return _remember(request, Operator(await operators.by_secret(secret.strip(), ip), ip))
+    token = request.cookies.get(SESSION_COOKIE)
     role = await operators.by_session(token) if token else None
     if token is None or role is None:
         if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
-            raise LoginNeeded(request)
+            raise LoginRequired(request)
         raise NotAuthenticated("log in, or send the header `Authorization: Bearer SECRET`")
-    return _known(request, Operator(role, address, token))
+    return _remember(request, Operator(role, ip, token))
 
 
-def _known(request: Request, who: Operator) -> Operator:
-    """Templates and error pages want to know, too."""
-    request.state.operator = who
-    return who
+def _remember(request: Request, operator: Operator) -> Operator:
+    """Keep the operator for templates and error pages."""
+    request.state.operator = operator
+    return operator
 
 
-def from_own_page(request: Request) -> None:
-    """Raise when a browser says that another site made it send this."""
-    origin, fetched = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+def check_same_origin(request: Request) -> None:
+    """Raise PermissionDenied if another site made the browser send this request."""
+    origin, fetch_site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
         raise PermissionDenied(f"the request comes from a page of {origin}; use the console's own pages")
-    if fetched not in (None, "same-origin", "none"):
+    if fetch_site not in (None, "same-origin", "none"):
         raise PermissionDenied("the request comes from a page of another site; use the console's own pages")
 
 
-async def administrator(request: Request, who: Annotated[Operator, Depends(operator)]) -> Operator:
-    """Who asks, when they may change things."""
-    if who.token is not None and request.method not in SAFE_METHODS:
-        from_own_page(request)
-        said = request.headers.get(HEADER)
-        if said is None and request.headers.get("content-type", "").startswith(
+async def require_administrator(request: Request, operator: Annotated[Operator, Depends(authenticate)]) -> Operator:
+    """The operator who sent a request; raises if it is no administrator."""
+    if operator.token is not None and request.method not in SAFE_METHODS:
+        check_same_origin(request)
+        token = request.headers.get(CSRF_HEADER)
+        if token is None and request.headers.get("content-type", "").startswith(
             ("application/x-www-form-urlencoded", "multipart/form-data")
         ):
-            said = str((await request.form()).get(FIELD, ""))
-        if not hmac.compare_digest((said or "").encode(), who.csrf.encode()):
-            raise PermissionDenied("the form is too old or not ours; load the page again")
-    if not who.may_change:
-        raise PermissionDenied("you may look, but not change things; log in with the administrator's secret")
-    return who
+            token = str((await request.form()).get(CSRF_FIELD, ""))
+        if not hmac.compare_digest((token or "").encode(), operator.csrf.encode()):
+            raise PermissionDenied("the form has expired or comes from another session; load the page again")
+    if not operator.may_change:
+        raise PermissionDenied("viewers cannot change anything; log in with the administrator's secret")
+    return operator
 
 
-TheSite = Annotated[Site, Depends(site)]
-Viewer = Annotated[Operator, Depends(operator)]
-Administrator = Annotated[Operator, Depends(administrator)]
+TheSite = Annotated[Site, Depends(get_site)]
+Viewer = Annotated[Operator, Depends(authenticate)]
+Administrator = Annotated[Operator, Depends(require_administrator)]

@@ -1,4 +1,4 @@
-"""The application: middleware, routes, and the parts that live as long as it."""
+"""The web application: middleware, routes, and what lives as long as the process."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from stafette.web.pages import (
     audit,
     brokers,
     clients,
-    lab,
+    lab_pages,
     login,
-    messages,
+    message,
     overview,
     queue_actions,
     queues,
@@ -29,22 +29,22 @@ from stafette.web.pages import (
 from stafette.web.problems import handle_errors
 from stafette.web.rendering import STATIC, plotly_script
 from stafette.web.safety import SafetyHeaders
-from stafette.web.site import WebSettings, opened
+from stafette.web.site import WebSettings, open_site
 
 PAGES = (
-    login.router, overview.router, queues.router, queue_actions.router, messages.router, clients.router, brokers.router,
-    search.router, audit.router, api.router, lab.router,
+    login.router, overview.router, queues.router, queue_actions.router, message.router, clients.router, brokers.router,
+    search.router, audit.router, api.router, lab_pages.router,
 )  # fmt: skip
-FOREVER = "public, max-age=31536000, immutable"
+CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 
-class StaticForever(StaticFiles):
-    """Files whose address changes with their content."""
+class CachedStaticFiles(StaticFiles):
+    """Files that browsers may cache forever: their URLs change with their content."""
 
     def file_response(self, *arguments: object, **options: object) -> Response:
-        """A file that browsers may keep."""
+        """A file with the header that lets browsers cache it."""
         answer: Response = super().file_response(*arguments, **options)  # type: ignore[arg-type]
-        answer.headers["Cache-Control"] = FOREVER
+        answer.headers["Cache-Control"] = CACHE_FOREVER
         return answer
 
 
@@ -52,8 +52,8 @@ def make_app(settings: WebSettings) -> FastAPI:
     """The web application for one database."""
 
     @contextlib.asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
-        async with opened(settings) as site, site.job_queue.working():
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_site(settings) as site, site.job_queue.working():
             app.state.site = site
             yield
 
@@ -64,18 +64,18 @@ def make_app(settings: WebSettings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
-        lifespan=life,
+        lifespan=lifespan,
         middleware=[Middleware(RawPath), Middleware(SafetyHeaders)],
     )
     handle_errors(app)
 
     @app.get("/static/plotly.min.js", include_in_schema=False)
     async def plotly(_request: Request) -> Response:
-        return FileResponse(plotly_script(), media_type="text/javascript", headers={"Cache-Control": FOREVER})
+        return FileResponse(plotly_script(), media_type="text/javascript", headers={"Cache-Control": CACHE_FOREVER})
 
-    app.mount("/static", StaticForever(directory=STATIC), name="static")
+    app.mount("/static", CachedStaticFiles(directory=STATIC), name="static")
     for router in PAGES:
         app.include_router(router, include_in_schema=False)
     app.include_router(routes.router)
-    app.openapi = lambda: answers.described(app)  # type: ignore[method-assign]
+    app.openapi = lambda: answers.describe(app)  # type: ignore[method-assign]
     return app

@@ -1,4 +1,4 @@
-"""What charts show over time, as plain numbers: how they look is the page's business (static/charts.js)."""
+"""The numbers behind the charts over time; static/charts.js draws them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def _rate(name: str) -> Value:
     return lambda point: getattr(point, name) / point.span
 
 
-def _mean_ms(total: str, of: str) -> Value:
-    return lambda point: 1000 * getattr(point, total) / getattr(point, of) if getattr(point, of) else None
+def _mean_ms(total: str, count: str) -> Value:
+    return lambda point: 1000 * getattr(point, total) / getattr(point, count) if getattr(point, count) else None
 
 
 CHARTS: dict[str, tuple[str, dict[str, Value]]] = {
@@ -42,10 +42,10 @@ CHARTS: dict[str, tuple[str, dict[str, Value]]] = {
 }
 
 
-def over_time(chart: str, points: Sequence[HistoryPoint], since: datetime) -> dict[str, Any]:
-    """The lines of a chart from then until now; where nothing is known there is a gap."""
+def chart_data(chart: str, points: Sequence[HistoryPoint], since: datetime) -> dict[str, Any]:
+    """The lines of a chart from `since` until now; missing values are gaps."""
     if chart not in CHARTS:
-        raise InvalidRequest(f"there is no chart {chart}; known are {', '.join(CHARTS)}")
+        raise InvalidRequest(f"there is no chart {chart}; choose one of {', '.join(CHARTS)}")
     unit, lines = CHARTS[chart]
     return {
         "unit": unit,

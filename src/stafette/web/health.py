@@ -1,4 +1,4 @@
-"""Whether all is well, in sentences: what was looked at, how it is, and what to do."""
+"""Health checks of the overview: what is checked, its state, and what to do."""
 
 from __future__ import annotations
 
@@ -7,63 +7,59 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from stafette.database.views import Stock
+from stafette.web.rendering import plural
 from stafette.web.site import Site
 
-STOCK_SECONDS = 120.0
-"""After this long without a count, whoever counts is missing."""
-OLD_SECONDS = 3600.0
+STALE_COUNTS_SECONDS = 120.0
+"""Brokers count messages more often than this, so older counts mean that no broker does."""
+OLD_MESSAGE_SECONDS = 3600.0
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     state: Literal["good", "open", "bad"]
-    sentence: str
+    detail: str
 
 
-async def checks(site: Site, stock: Stock) -> list[Check]:
+async def run_checks(site: Site, counts: Stock) -> list[Check]:
     """All checks, the worst first."""
     now = datetime.now(UTC)
-    found = [_brokers(stock), _stock(stock, now), _dead(stock), _oldest(stock, now)]
-    found += [
-        Check(f"broker {broker.name}", "open", "it is draining: it takes no new clients")
+    checks = [_brokers(counts), _counts(counts, now), _dead_messages(counts), _oldest_message(counts, now)]
+    checks += [
+        Check(f"broker {broker.name}", "open", "draining; it accepts no new clients")
         for broker in await site.console.brokers()
         if broker.alive and broker.figures and broker.figures.get("draining")
     ]
-    return sorted(found, key=lambda check: ("bad", "open", "good").index(check.state))
+    return sorted(checks, key=lambda check: ("bad", "open", "good").index(check.state))
 
 
-def _brokers(stock: Stock) -> Check:
-    if not stock.brokers:
+def _brokers(counts: Stock) -> Check:
+    if not counts.brokers:
         return Check("brokers", "bad", "no broker is alive; start one with `stafette up` or `stafette broker`")
-    return Check("brokers", "good", f"{stock.brokers} alive, {stock.online:,} clients online")
+    return Check("brokers", "good", f"{counts.brokers} alive, {plural(counts.online, 'client')} online")
 
 
-def _stock(stock: Stock, now: datetime) -> Check:
-    seconds = (now - stock.at).total_seconds()
-    if seconds > STOCK_SECONDS:
-        return Check(
-            "counts", "open", f"messages were last counted {seconds:,.0f} s ago; brokers do that while they live"
-        )
-    return Check("counts", "good", f"messages were counted {seconds:,.0f} s ago, in {stock.seconds * 1000:,.0f} ms")
+def _counts(counts: Stock, now: datetime) -> Check:
+    seconds = (now - counts.at).total_seconds()
+    if seconds > STALE_COUNTS_SECONDS:
+        return Check("counts", "open", f"messages last counted {seconds:,.0f} s ago; check that a broker is running")
+    return Check("counts", "good", f"messages counted {seconds:,.0f} s ago, in {counts.seconds * 1000:,.0f} ms")
 
 
-def _dead(stock: Stock) -> Check:
-    if stock.dead:
-        many = "1 message was" if stock.dead == 1 else f"{stock.dead:,} messages were"
-        return Check("dead letters", "open", f"{many} delivered too often; see why, then redrive")
-    return Check("dead letters", "good", "none")
+def _dead_messages(counts: Stock) -> Check:
+    if counts.dead:
+        return Check("dead messages", "open", f"{counts.dead:,}; find the cause, then redrive or delete them")
+    return Check("dead messages", "good", "none")
 
 
-def _oldest(stock: Stock, now: datetime) -> Check:
-    if stock.oldest_at is None:
-        return Check("oldest message", "good", "nothing waits")
-    seconds = (now - stock.oldest_at).total_seconds()
-    state: Literal["good", "open"] = "open" if seconds > OLD_SECONDS else "good"
-    return Check(
-        "oldest message",
-        state,
-        f"has waited for {seconds / 60:,.0f} minutes" if seconds > 120 else f"has waited for {seconds:,.0f} s",
-    )
+def _oldest_message(counts: Stock, now: datetime) -> Check:
+    if counts.oldest_at is None:
+        return Check("oldest message", "good", "no messages waiting")
+    seconds = (now - counts.oldest_at).total_seconds()
+    age = f"waiting for {seconds / 60:,.0f} minutes" if seconds > 120 else f"waiting for {seconds:,.0f} s"
+    if seconds > OLD_MESSAGE_SECONDS:
+        return Check("oldest message", "open", f"{age}; check that its queue has readers")
+    return Check("oldest message", "good", age)

@@ -1,4 +1,4 @@
-"""The web application as a client: what is sent and received on pages goes through a broker, like everybody's."""
+"""The web application as a client: it sends and receives messages through a broker, as every client does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT = 10.0
 
 
 class BrokerLink:
-    """A connection to a broker, made when it is first needed."""
+    """A connection to a broker, opened when it is first needed."""
 
     def __init__(self, url: str | None, console: Console, data: Path) -> None:
         self._url = url
@@ -28,21 +28,21 @@ class BrokerLink:
         self._lock = asyncio.Lock()
 
     async def client(self) -> Client:
-        """The connected client; it finds its way back by itself when the broker was away."""
+        """The connected client; it reconnects by itself."""
         async with self._lock:
             if self._client is None:
-                self._client = await self._connected(await self._broker())
+                self._client = await self._connect(await self._broker_url())
             return self._client
 
-    async def _connected(self, url: str) -> Client:
+    async def _connect(self, url: str) -> Client:
         secret = self._secret()
         try:
             return await stafette.aio.connect(url, name=NAME, secret=secret, timeout=TIMEOUT)
-        except AlreadyOnline:  # another web process has it
+        except AlreadyOnline:  # another web process uses the name
             name = f"{NAME}-{socket.gethostname()}-{os.getpid()}"
             return await stafette.aio.connect(url, name=name, timeout=TIMEOUT)
 
-    async def _broker(self) -> str:
+    async def _broker_url(self) -> str:
         if self._url is not None:
             return self._url
         for broker in await self._console.brokers():
@@ -51,7 +51,7 @@ class BrokerLink:
         raise Unavailable("no broker is running; start one with `stafette up` or `stafette broker`")
 
     def _secret(self) -> str:
-        """Our own secret as a client, so that nobody else can take the name; made once."""
+        """Our secret as a client, so that nobody else can take the name; created once."""
         path = self._data / "web" / "client.secret"
         try:
             return path.read_text()
@@ -62,12 +62,8 @@ class BrokerLink:
                 file.write(secret)
             return secret
 
-    async def forget(self) -> None:
-        """Let go of a connection that does not come back; the next use makes a new one."""
+    async def close(self) -> None:
+        """Close the connection; the next use opens a new one."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
-
-    async def close(self) -> None:
-        """Say goodbye."""
-        await self.forget()

@@ -1,8 +1,8 @@
-"""Names in addresses: a queue may be called `a/b`, `?`, or `..`, and each is one part of a path all the same.
+"""Names in URL paths: a queue may be called `a/b`, `?` or `..`, and each name is one segment of the path.
 
-Servers usually hand an application the path already decoded, in which `a%2Fb` and `a/b` are the same. Here routes see
-the path as it came, and a part `{…:name}` is decoded on its own. Browsers fold `.` and `..` away even when they are
-encoded, so these, and names that begin with a tilde, get one more tilde in front.
+Servers usually pass on the decoded path, in which `a%2Fb` and `a/b` are the same. Here routes match the raw path, and
+each segment `{…:name}` is decoded on its own. Browsers remove `.` and `..` even when they are encoded, so these, and
+names that begin with a tilde, get one more tilde in front.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-def in_address(name: str) -> str:
-    """A name as a part of a path."""
+def path_segment(name: str) -> str:
+    """A name as a segment of a path."""
     return quote(f"~{name}" if name in (".", "..") or name.startswith("~") else name, safe="")
 
 
@@ -24,25 +24,25 @@ class NameConvertor(Convertor[str]):
     regex = "[^/]+"
 
     def convert(self, value: str) -> str:
-        """The name behind a part of a path."""
+        """The name in a segment of a path."""
         return unquote(value).removeprefix("~")
 
     def to_string(self, value: str) -> str:
-        """The part of a path for a name."""
-        return in_address(value)
+        """The segment of a path for a name."""
+        return path_segment(value)
 
 
 register_url_convertor("name", NameConvertor())
 
 
 class RawPath:
-    """Routes by the path as it came."""
+    """Makes routes match the raw path."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Pass a request on with its raw path."""
         if scope["type"] == "http" and scope.get("raw_path"):
             scope = {**scope, "path": scope["raw_path"].decode("ascii", "replace").partition("?")[0]}
         await self._app(scope, receive, send)

@@ -1,12 +1,12 @@
-"""Operators: who may look (viewer) and who may change things (admin), each by a secret of which only a hash is kept."""
+"""Operators of the console: a viewer may look, an admin may change things. Only hashes of their secrets are stored."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import secrets as chance
 import time
 from collections import deque
+from secrets import token_urlsafe
 
 from stafette.broker import secrets
 from stafette.database.audit import Actor
@@ -17,79 +17,80 @@ from stafette.errors import NotAuthenticated, Overloaded
 ROLES: tuple[Role, ...] = ("admin", "viewer")
 
 COMMAND_LINE = Actor("command line", "-")
-"""Who makes secrets: whoever may run commands where the database's URL is known."""
+"""The audit names it as the creator of secrets."""
 
 SESSION_SECONDS = 12 * 3600
 SECRET_BYTES = 18
-TRIES = 10
-"""Wrong secrets from one address within a minute, after which it must wait."""
+MAX_FAILURES = 10
+"""After so many wrong secrets within a minute, an IP address must wait."""
 MINUTE = 60.0
 
 
 async def first_secret(console: Console) -> str | None:
-    """The administrator's secret if there was none yet: this is the one time that it can be shown."""
-    secret = chance.token_urlsafe(SECRET_BYTES)
-    return secret if await console.claim_operator(COMMAND_LINE, "admin", secrets.hash_secret(secret)) else None
+    """A new administrator's secret, or None if there is one already. It cannot be shown again."""
+    secret = token_urlsafe(SECRET_BYTES)
+    return secret if await console.claim_operator(COMMAND_LINE, "admin", secrets.hashed(secret)) else None
 
 
 async def new_secret(console: Console, role: Role) -> str:
-    """A new secret for a role; the old one is worth nothing any more, its sessions end in their time."""
-    secret = chance.token_urlsafe(SECRET_BYTES)
-    await console.set_operator_secret(COMMAND_LINE, role, secrets.hash_secret(secret))
+    """A new secret for a role. The old one stops working; its sessions stay until they expire."""
+    secret = token_urlsafe(SECRET_BYTES)
+    await console.set_operator_secret(COMMAND_LINE, role, secrets.hashed(secret))
     return secret
 
 
 class Operators:
-    """Tells who somebody is by a secret or by a session's token."""
+    """Finds the role that belongs to a secret or to the token of a session."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._known: dict[bytes, tuple[Role, str]] = {}
+        self._verified: dict[bytes, tuple[Role, str]] = {}
+        """Role and hash by the digest of a secret that matched."""
         self._failures: dict[str, deque[float]] = {}
-        self._one_at_a_time = asyncio.Lock()
+        self._comparing = asyncio.Lock()
 
-    async def by_secret(self, secret: str, address: str) -> Role:
-        """The role that a secret gives; comparing is made to be slow, so what was right once is remembered."""
-        mark = _mark(secret)
-        stored = {role: await self._console.operator_secret(role) for role in ROLES}
-        if mark in self._known:
-            known, behind = self._known[mark]
-            if stored[known] == behind:
-                return known
-            del self._known[mark]
-        self._patience(address)
-        async with self._one_at_a_time:
-            for role, hashed in stored.items():
-                if hashed is not None and await asyncio.to_thread(secrets.matches, secret, hashed):
-                    self._known[mark] = (role, hashed)
+    async def by_secret(self, secret: str, ip: str) -> Role:
+        """The role that a secret gives. Comparing is slow on purpose, so matches are remembered."""
+        digest = _digest(secret)
+        hashes = {role: await self._console.operator_secret(role) for role in ROLES}
+        if digest in self._verified:
+            verified_role, verified_hash = self._verified[digest]
+            if hashes[verified_role] == verified_hash:
+                return verified_role
+            del self._verified[digest]
+        self._check_failures(ip)
+        async with self._comparing:
+            for role, stored_hash in hashes.items():
+                if stored_hash is not None and await asyncio.to_thread(secrets.matches, secret, stored_hash):
+                    self._verified[digest] = (role, stored_hash)
                     return role
-        self._failures.setdefault(address, deque(maxlen=TRIES)).append(time.monotonic())
+        self._failures.setdefault(ip, deque(maxlen=MAX_FAILURES)).append(time.monotonic())
         raise NotAuthenticated("this is not an operator's secret; `stafette web secret` makes a new one")
 
-    def _patience(self, address: str) -> None:
-        """Refuse whoever has guessed too often just now."""
+    def _check_failures(self, ip: str) -> None:
+        """Raise Overloaded if too many wrong secrets came from an IP address within the last minute."""
         now = time.monotonic()
-        for known, failures in list(self._failures.items()):
-            if now - failures[-1] > MINUTE:
-                del self._failures[known]
-        failed = self._failures.get(address, deque())
-        if len(failed) == TRIES and now - failed[0] < MINUTE:
-            raise Overloaded("too many wrong secrets came from your address; wait a minute")
+        for failed_ip, times in list(self._failures.items()):
+            if now - times[-1] > MINUTE:
+                del self._failures[failed_ip]
+        failures = self._failures.get(ip, deque())
+        if len(failures) == MAX_FAILURES and now - failures[0] < MINUTE:
+            raise Overloaded("too many wrong secrets from your IP address; wait a minute")
 
     async def open_session(self, actor: Actor) -> str:
-        """Begin a session; returns the token that a browser shows from then on."""
-        token = chance.token_urlsafe(32)
-        await self._console.open_session(actor, _mark(token), seconds=SESSION_SECONDS)
+        """Open a session; returns its token, for the browser's cookie."""
+        token = token_urlsafe(32)
+        await self._console.open_session(actor, _digest(token), seconds=SESSION_SECONDS)
         return token
 
     async def by_session(self, token: str) -> Role | None:
-        """The role of a session that has not ended."""
-        return await self._console.session(_mark(token))
+        """The role of a session, or None if it has ended."""
+        return await self._console.session(_digest(token))
 
     async def close_session(self, token: str) -> None:
         """End a session."""
-        await self._console.close_session(_mark(token))
+        await self._console.close_session(_digest(token))
 
 
-def _mark(text: str) -> bytes:
+def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()

@@ -1,4 +1,4 @@
-"""Errors as answers: a page for people, ``{"error", "code", "message"}`` for scripts, with the status that fits."""
+"""Errors as HTTP answers: a page for people, ``{"error", "code", "message"}`` for scripts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from stafette import errors
-from stafette.web.access import LoginNeeded
+from stafette.web.access import LoginRequired
 from stafette.web.rendering import page
 
 log = logging.getLogger(__name__)
@@ -33,8 +33,8 @@ STATUS: dict[type[errors.StafetteError], int] = {
     errors.RequestTimeout: 504,
 }
 NAMES = {404: "NotFound", 405: "NotAllowed"}
-SENTENCES = {404: "there is nothing at this address", 405: "this address cannot be used in this way"}
-"""For what the framework itself refuses."""
+DETAILS = {404: "there is nothing at this URL", 405: "this URL does not support this method"}
+"""For refusals of the framework itself."""
 
 
 def status_of(error: errors.StafetteError) -> int:
@@ -43,51 +43,51 @@ def status_of(error: errors.StafetteError) -> int:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a person looks at the answer."""
+    """Whether the answer is for a person."""
     return not request.url.path.startswith("/api/") and "text/html" in request.headers.get("accept", "")
 
 
-def told(request: Request, status: int, name: str, sentence: str, code: int | None = None) -> Response:
-    """An error as an answer."""
+def error_answer(request: Request, status: int, name: str, detail: str, code: int | None = None) -> Response:
+    """An error as a page or as JSON."""
     headers = {"Retry-After": "1"} if status in (429, 503) else {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if wants_page(request):
-        return page(request, "problem.html", {"name": name, "sentence": sentence}, status=status, headers=headers)
-    return JSONResponse({"error": name, "code": code, "message": sentence}, status, headers=headers)
+        return page(request, "problem.html", {"name": name, "detail": detail}, status=status, headers=headers)
+    return JSONResponse({"error": name, "code": code, "message": detail}, status, headers=headers)
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Turn every error of ours, and every refusal of the framework, into such an answer."""
+    """Answer all errors, ours and the framework's, with `error_answer`."""
 
-    @app.exception_handler(LoginNeeded)
-    async def _login(_request: Request, error: Exception) -> Response:
-        assert isinstance(error, LoginNeeded)
-        return RedirectResponse(error.address, 303)
+    @app.exception_handler(LoginRequired)
+    async def _login_required(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, LoginRequired)
+        return RedirectResponse(error.login_url, 303)
 
     @app.exception_handler(errors.StafetteError)
-    async def _ours(request: Request, error: Exception) -> Response:
+    async def _stafette_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, errors.StafetteError)
-        return told(request, status_of(error), type(error).__name__, str(error), error.code)
+        return error_answer(request, status_of(error), type(error).__name__, str(error), error.code)
 
     @app.exception_handler(RequestValidationError)
-    async def _refused(request: Request, error: Exception) -> Response:
+    async def _invalid_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:]) or "the request"
-        return told(request, 422, "InvalidRequest", f"{where}: {str(first['msg'])[:1].lower()}{str(first['msg'])[1:]}")
+        field, reason = ".".join(str(part) for part in first["loc"][1:]) or "the request", str(first["msg"])
+        return error_answer(request, 422, "InvalidRequest", f"{field}: {reason[:1].lower()}{reason[1:]}")
 
     @app.exception_handler(HTTPException)
-    async def _http(request: Request, error: Exception) -> Response:
+    async def _http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        usual = HTTPException(error.status_code).detail
-        sentence = SENTENCES.get(error.status_code, usual) if error.detail == usual else error.detail
-        answer = told(request, error.status_code, NAMES.get(error.status_code, "Refused"), sentence)
+        default = HTTPException(error.status_code).detail
+        detail = DETAILS.get(error.status_code, default) if error.detail == default else error.detail
+        answer = error_answer(request, error.status_code, NAMES.get(error.status_code, "Refused"), detail)
         for name, value in (error.headers or {}).items():
             answer.headers[name] = value
         return answer
 
     @app.exception_handler(Exception)
-    async def _unknown(request: Request, error: Exception) -> Response:
+    async def _unexpected_error(request: Request, error: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return told(request, 500, "InternalError", "something went wrong here; the log of the web process says what")
+        return error_answer(request, 500, "InternalError", "internal error; see the log of the web process")

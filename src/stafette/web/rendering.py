@@ -1,4 +1,4 @@
-"""Templates, and how numbers, times and bytes are written on pages. Everything is escaped; nothing is marked safe."""
+"""Templates, and how pages write numbers, times and bytes. Everything is escaped; nothing is marked safe."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 import stafette
 from stafette.model import QUEUE_OPTIONS
-from stafette.web.naming import in_address
+from stafette.web.naming import path_segment
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
-SAID = "stafette_said"
-"""The cookie that carries one sentence from an action to the page after it."""
+NOTICE_COOKIE = "stafette_notice"
+"""Carries the notice of an action to the page that follows it."""
 
 NAVIGATION = (
     ("/", "Overview"),
@@ -33,7 +33,7 @@ NAVIGATION = (
     ("/audit", "Audit"),
     ("/api", "API"),
 )
-REFRESHES = ((0, "refresh by hand"), (2, "every 2 s"), (5, "every 5 s"), (30, "every 30 s"))
+REFRESHES = ((0, "manual refresh"), (2, "every 2 s"), (5, "every 5 s"), (30, "every 30 s"))
 
 
 def page(
@@ -44,67 +44,68 @@ def page(
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """A page for whoever asks."""
-    who = getattr(request.state, "operator", None)
-    refreshed = request.headers.get("x-refresh") is not None
-    said = None if refreshed else request.cookies.get(SAID)
+    """A page for the operator who sent the request."""
+    operator = getattr(request.state, "operator", None)
+    is_refresh = request.headers.get("x-refresh") is not None
+    notice = None if is_refresh else request.cookies.get(NOTICE_COOKIE)
     text = (
         _environment()
         .get_template(template)
         .render(
             {
-                "operator": who,
-                "csrf": "" if who is None else who.csrf,
+                "operator": operator,
+                "csrf": "" if operator is None else operator.csrf,
                 "path": request.url.path,
-                "address": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
-                "said": None if said is None else unquote(said),
+                "url": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+                "notice": None if notice is None else unquote(notice),
                 "now": datetime.now(UTC),
                 **values,
             }
         )
     )
     answer = HTMLResponse(text, status, headers=dict(headers or {}))
-    if said is not None:
-        answer.delete_cookie(SAID, path="/", httponly=True, samesite="strict")
+    if notice is not None:
+        answer.delete_cookie(NOTICE_COOKIE, path="/", httponly=True, samesite="strict")
     return answer
 
 
-def done(address: str, sentence: str) -> Response:
-    """Go on to a page, which says what was done."""
-    answer = RedirectResponse(address, 303)
-    answer.set_cookie(SAID, quote(sentence[:500]), max_age=60, path="/", httponly=True, samesite="strict")
+def redirect(url: str, notice: str) -> Response:
+    """Redirect to a page that shows a notice of what was done."""
+    answer = RedirectResponse(url, 303)
+    answer.set_cookie(NOTICE_COOKIE, quote(notice[:500]), max_age=60, path="/", httponly=True, samesite="strict")
     return answer
 
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    found = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.globals |= {
-        "navigation": NAVIGATION, "refreshes": REFRESHES, "version": stafette.__version__, "stamp": _stamp(),
+    environment.globals |= {
+        "navigation": NAVIGATION, "refreshes": REFRESHES, "version": stafette.__version__,
+        "static_version": _static_version(),
         "queue_options": QUEUE_OPTIONS,
     }  # fmt: skip
-    found.filters |= {
-        "number": number, "decimal": decimal, "size": size, "age": age, "when": when, "iso": iso, "name": in_address,
-        "shown": shown, "duration": duration,
+    environment.filters |= {
+        "number": number, "decimal": decimal, "size": size, "age": age, "timestamp": timestamp, "iso": iso,
+        "segment": path_segment, "preview": preview, "duration": duration, "plural": plural,
     }  # fmt: skip
-    return found
+    return environment
 
 
-def _stamp() -> str:
-    """Changes with the static files, so that browsers may keep them for good."""
+def _static_version() -> str:
+    """Changes with the static files, so that browsers may cache them forever."""
     newest = max(path.stat().st_mtime_ns for path in STATIC.iterdir())
     return f"{newest:x}"
 
 
 @functools.cache
 def plotly_script() -> Path:
-    """Plotly's script, as its package brings it."""
+    """Plotly's script, out of its Python package."""
     spec = find_spec("plotly")
     assert spec is not None
     assert spec.origin is not None
@@ -119,13 +120,18 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 
 
+def plural(count: int, noun: str, plural_noun: str = "") -> str:
+    """A count with its noun, such as `1 message` or `2 messages`."""
+    return f"{number(count)} {noun if count == 1 else plural_noun or noun + 's'}"
+
+
 def decimal(value: float | None, digits: int = 1) -> str:
     """A measured value."""
     return "–" if value is None or math.isnan(value) else f"{value:,.{digits}f}"
 
 
 def size(value: float | None) -> str:
-    """Bytes."""
+    """A number of bytes."""
     if value is None:
         return "–"
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -136,15 +142,14 @@ def size(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A stretch of time, in its two largest units."""
+    """A number of seconds, in its two largest units."""
     if seconds is None:
         return "–"
     if seconds < 1:
         return f"{max(seconds, 0) * 1000:.0f} ms"
-    whole = int(seconds)
-    parts = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min"), (whole % 60, "s")]
-    kept = [f"{count} {unit}" for count, unit in parts if count]
-    return " ".join(kept[:2])
+    total = int(seconds)
+    parts = [(total // 86400, "d"), (total // 3600 % 24, "h"), (total // 60 % 60, "min"), (total % 60, "s")]
+    return " ".join([f"{count} {unit}" for count, unit in parts if count][:2])
 
 
 def age(at: datetime | None) -> str:
@@ -152,7 +157,7 @@ def age(at: datetime | None) -> str:
     return "–" if at is None else duration((datetime.now(UTC) - at).total_seconds())
 
 
-def when(at: datetime | None) -> str:
+def timestamp(at: datetime | None) -> str:
     """A time, for people."""
     return "–" if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
@@ -162,7 +167,7 @@ def iso(at: datetime) -> str:
     return at.astimezone(UTC).isoformat()
 
 
-def shown(body: bytes, limit: int = 120) -> str:
-    """The beginning of a body as text on one line; what cannot be shown becomes a small square."""
+def preview(body: bytes, limit: int = 120) -> str:
+    """The beginning of a body as one line of text, with small squares for what is not printable."""
     text = body[:limit].decode(errors="replace")
-    return "".join(letter if letter.isprintable() else "▫" for letter in text)
+    return "".join(char if char.isprintable() else "▫" for char in text)

@@ -1,4 +1,4 @@
-"""Headers that every answer bears, so that a browser helps to keep messages what they are: text."""
+"""Security headers of every answer: a browser must never run what a message contains."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PLOTLY_STYLE = "'sha256-ji27qzEtxXZW+7dun6UwjHXJ18e6WAin1VvNtkzIE/o='"
-"""The one style sheet that Plotly's script adds when it is loaded; with another version browsers name another hash."""
+"""The one style sheet that Plotly's script adds when it is loaded; another version of Plotly has another hash."""
 POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
         f"style-src 'self' {PLOTLY_STYLE}",
-        "style-src-attr 'unsafe-inline'",  # Plotly places its labels so; no page of ours has any
+        "style-src-attr 'unsafe-inline'",  # Plotly needs it; our own pages have none
         "img-src 'self' data: blob:",
         "font-src 'self'",
         "connect-src 'self'",
@@ -34,17 +34,17 @@ SANDBOXED = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
     " img-src data: blob:; frame-ancestors 'none'"
 )
-"""For a whole report: one file with its own scripts, which may do nothing outside of itself."""
+"""For a full report: one file with its own scripts, which cannot reach anything outside it."""
 
 
 class SafetyHeaders:
-    """Adds what an answer does not say itself; pages are never kept, only what is static."""
+    """Adds the headers that an answer does not set itself. Only static files may be cached."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on and look at its answer."""
+        """Pass a request on and add headers to its answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

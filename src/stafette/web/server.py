@@ -1,4 +1,4 @@
-"""The web application as a process: it serves until a signal or a command tells it to stop."""
+"""The process of the web application: it serves until a signal or a command stops it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import uvicorn
 from stafette.broker.control import Control
 from stafette.broker.listening import bind, check_protection, port_of
 from stafette.web.app import make_app
-from stafette.web.site import WebSettings, opened
+from stafette.web.site import WebSettings, open_site
 
 log = logging.getLogger(__name__)
 
-FAREWELL_SECONDS = 3
-"""How long open event streams may last after the word to stop."""
+SHUTDOWN_SECONDS = 3
+"""How long open event streams may last after the request to stop."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where to serve, and how well protected."""
+    """Where to listen, and whether with TLS."""
 
     host: str = "127.0.0.1"
     port: int = 7471
@@ -33,30 +33,30 @@ class Address:
     insecure: bool = False
 
     def url(self, port: int) -> str:
-        """What to type into a browser."""
+        """The URL for a browser."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'http' if self.tls_certificate is None else 'https'}://{host}:{port}"
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens."""
+    """Calls back once it listens."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._say_started = started
+        self._on_started = on_started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         await super().startup(sockets)
         if self.started:
-            self._say_started()
+            self._on_started()
 
 
-async def serve(address: Address, settings: WebSettings, started: Callable[[str], None]) -> None:
-    """Serve until told to stop; `started` learns the address."""
+async def serve(address: Address, settings: WebSettings, on_started: Callable[[str], None]) -> None:
+    """Serve until stopped; calls `on_started` with the URL."""
     check_protection(address.host, address.tls_certificate, address.tls_key, insecure=address.insecure)
-    async with opened(settings):
-        pass  # what is wrong with the database is said before anything listens
+    async with open_site(settings):
+        pass  # problems with the database show before anything listens
     sockets = bind(address.host, address.port)
     url = address.url(port_of(sockets))
     server = _Server(
@@ -68,16 +68,16 @@ async def serve(address: Address, settings: WebSettings, started: Callable[[str]
             server_header=False,
             ssl_certfile=address.tls_certificate,
             ssl_keyfile=address.tls_key,
-            timeout_graceful_shutdown=FAREWELL_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         ),
-        started=lambda: started(url),
+        on_started=lambda: on_started(url),
     )
 
     def stop() -> None:
         server.should_exit = True
 
-    facts = {"url": url, "pid": os.getpid()}
-    control = Control(on_loop={"status": lambda: facts}, anywhere={}, stop=stop)
+    status = {"url": url, "pid": os.getpid()}
+    control = Control(on_loop={"status": lambda: status}, anywhere={}, stop=stop)
     with control.serving(settings.data, "web"):
         log.info("the web console is at %s", url)
         await server.serve(sockets=sockets)

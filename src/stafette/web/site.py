@@ -1,4 +1,4 @@
-"""What every route works with: the database, the way to a broker, the operators, the laboratory's folders."""
+"""What every route works with: database, broker connection, operators, and the laboratory's job queue."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class WebSettings:
     database: str
     data: Path
     runs: Path
-    """Where the laboratory keeps its runs."""
+    """The folder of the laboratory's series."""
     experiments: Path
-    """Where experiments made on the pages are kept."""
+    """The folder of experiments that are saved on the pages."""
     broker: str | None = None
-    """Through which messages are sent and received; without, through any that is alive."""
+    """URL of the broker for sending and receiving; None: any broker that is alive."""
     secure: bool = False
-    """Whether browsers reach it by https."""
+    """Whether browsers use https, so that cookies are marked as secure."""
     unsafe_durability: bool = False
 
 
@@ -46,8 +46,8 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: WebSettings) -> AsyncIterator[Site]:
-    """Everything connected; let go of at the end."""
+async def open_site(settings: WebSettings) -> AsyncIterator[Site]:
+    """Connect all parts; close them at the end."""
     store = await Store.open(settings.database, connections=CONNECTIONS, unsafe_durability=settings.unsafe_durability)
     async with store:
         console = Console(store.pool)

@@ -33,9 +33,9 @@ count = 1
 
 
 def test_a_field_changes_its_value_and_nothing_else() -> None:
-    changed = form.changed(TEXT, "run.duration", "3.5")
+    changed = form.set_field(TEXT, "run.duration", "3.5")
     assert changed == TEXT.replace("duration = 2.0 ", "duration = 3.5 ")
-    assert form.changed(changed, "run.duration", "2.0") == TEXT
+    assert form.set_field(changed, "run.duration", "2.0") == TEXT
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_field_changes_its_value_and_nothing_else() -> None:
     ],
 )
 def test_what_is_typed_into_a_field_stands_in_the_text(path: str, typed: str, found: object) -> None:
-    text = form.changed(TEXT, path, typed)
+    text = form.set_field(TEXT, path, typed)
     value = tomllib.loads(text)
     for key in path.split("."):
         value = value[key]
@@ -61,19 +61,19 @@ def test_what_is_typed_into_a_field_stands_in_the_text(path: str, typed: str, fo
 
 
 def test_groups_and_factors_come_and_go(tmp_path: Path) -> None:
-    text = form.changed(form.changed(TEXT, "clients.+", "mix"), "design.factors.+", "clients")
-    text = form.changed(text, "design.factors.clients.levels", "1, 4, 16")
+    text = form.set_field(form.set_field(TEXT, "clients.+", "mix"), "design.factors.+", "clients")
+    text = form.set_field(text, "design.factors.clients.levels", "1, 4, 16")
     checked = editor.check(text, tmp_path)
     assert checked.problems == []
     assert checked.plan is not None
     assert (checked.plan.points, checked.plan.runs) == (3, 6)
-    back = form.changed(form.changed(text, "design.factors.clients.-", "yes"), "clients.mix.-", "yes")
+    back = form.set_field(form.set_field(text, "design.factors.clients.-", "yes"), "clients.mix.-", "yes")
     assert tomllib.loads(back) == tomllib.loads(TEXT)
 
 
 def test_a_text_that_is_no_toml_cannot_be_changed_by_a_field() -> None:
     with pytest.raises(InvalidRequest, match="not valid TOML"):
-        form.changed("name = ", "seed", "1")
+        form.set_field("name = ", "seed", "1")
 
 
 @pytest.mark.parametrize("path", sorted(LIBRARY.glob("**/*.toml")), ids=lambda path: path.stem)
@@ -85,7 +85,7 @@ def test_the_whole_library_can_be_edited(path: Path) -> None:
     for part in checked.form:
         for field in part.fields:
             if field.value and not field.path.endswith(("+", "-")) and field.path != "design.kind":
-                again = form.changed(text, field.path, field.value)
+                again = form.set_field(text, field.path, field.value)
                 assert tomllib.loads(again) == tomllib.loads(text), field.path
 
 

@@ -1,4 +1,4 @@
-"""The REST API under /api/v1: what the console's pages do, for scripts, and sending and receiving besides.
+"""The REST API under /api/v1, for scripts: what the console's pages do, and also receiving.
 
-Answers are the same structs that pages show, so the schema in the API's description is made from them.
+Answers are the same structs that pages show; the schemas of the OpenAPI description are generated from them.
 """

@@ -1,4 +1,4 @@
-"""Answers of the API: structs as JSON, and their schemas for its description."""
+"""Answers of the API: structs as JSON, and their schemas for the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REFERENCE = "#/components/schemas/{name}"
 
 
 class ApiMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message; its body as text, or, where it is none, as base64."""
+    """A message; its body as text, or as base64 if it is not text."""
 
     id: int
     queue: str
@@ -59,25 +59,25 @@ class ApiMessageRow(msgspec.Struct, frozen=True, kw_only=True):
     headers: Headers | None
     size: int
     preview: str
-    """The first 120 bytes of the body; what is not text is replaced."""
+    """The first 120 bytes of the body; bytes that are not text are replaced."""
 
 
 class QueuePage(msgspec.Struct, frozen=True):
-    """Some queues, and the `after` of the next page."""
+    """A page of queues; `next` is the `after` of the next page."""
 
     items: list[QueueRow]
     next: str | None
 
 
 class ClientPage(msgspec.Struct, frozen=True):
-    """Some clients, and the `after` of the next page."""
+    """A page of clients; `next` is the `after` of the next page."""
 
     items: list[ClientRow]
     next: str | None
 
 
 class ApiMessagePage(msgspec.Struct, frozen=True):
-    """Some messages, and the `after` of the next page; also a page without any may have a next one."""
+    """A page of messages; `next` is the `after` of the next page, which an empty page may have, too."""
 
     items: list[ApiMessageRow]
     next: str | None
@@ -91,7 +91,7 @@ class Messages(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a search came up with."""
+    """The results of a search."""
 
     queues: list[str]
     clients: list[str]
@@ -99,25 +99,25 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """The id that a message has."""
+    """The ids of the messages that were stored."""
 
     ids: list[int]
 
 
 class Count(msgspec.Struct, frozen=True):
-    """How many messages were concerned."""
+    """The number of messages that were changed."""
 
     messages: int
 
 
 class Told(msgspec.Struct, frozen=True):
-    """Whether there was anybody to tell."""
+    """Whether the client was online, so that its broker was told to disconnect it."""
 
     told: bool
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What went wrong: the name and the number of the error, and a sentence that says what to do."""
+    """An error: its name, its number, and a message that says what to do."""
 
     error: str
     code: int | None
@@ -137,22 +137,22 @@ class Brokers(msgspec.Struct, frozen=True):
 
 
 class Audit(msgspec.Struct, frozen=True):
-    """What operators did, the newest first."""
+    """Changes by operators, the newest first."""
 
     items: list[AuditLine]
 
 
-def whole(message: Message | MessageDetails, state: MessageState | None = None) -> ApiMessage:
+def full_message(message: Message | MessageDetails, state: MessageState | None = None) -> ApiMessage:
     """A message with its body."""
-    text, coded = text_or_base64(message.body)
+    text, encoded = text_or_base64(message.body)
     return ApiMessage(
         id=message.id, queue=message.queue, state=state, sender=message.sender, receiver=message.receiver,
         context=message.context, priority=message.priority, arrived_at=message.arrived_at,
-        deliveries=message.deliveries, headers=message.headers, body=text, body_base64=coded,
+        deliveries=message.deliveries, headers=message.headers, body=text, body_base64=encoded,
     )  # fmt: skip
 
 
-def row(message: MessageRow) -> ApiMessageRow:
+def message_row(message: MessageRow) -> ApiMessageRow:
     """A message in a list."""
     return ApiMessageRow(
         id=message.id, queue=message.queue, state=message.state, sender=message.sender, receiver=message.receiver,
@@ -164,49 +164,49 @@ def row(message: MessageRow) -> ApiMessageRow:
 
 # As JSON, and as schemas
 
-_described: dict[str, type] = {}
+_answer_types: dict[str, type] = {}
 
 
-def answered(value: object, status: int = 200) -> Response:
-    """A struct, or a list of them, as an answer."""
+def json_answer(value: object, status: int = 200) -> Response:
+    """A struct, or a list of them, as JSON."""
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
 def describes(kind: Any, *refusals: int, status: int = 200) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer, for the API's description."""
-    _described[kind.__name__] = kind
-    found: dict[int | str, dict[str, Any]] = {status: {"description": kind.__doc__, "content": _content(kind)}}
+    """The answers of a route, for the OpenAPI description."""
+    _answer_types[kind.__name__] = kind
+    answers: dict[int | str, dict[str, Any]] = {status: {"description": kind.__doc__, "content": _content(kind)}}
     for refusal in sorted({400, 401, 403, 422, 429, 503, *refusals}):
-        found[refusal] = {"description": "Refused; the sentence says why.", "content": _content(Problem)}
-    return found
+        answers[refusal] = {"description": "Refused; `message` says why.", "content": _content(Problem)}
+    return answers
 
 
-def nothing(*refusals: int) -> dict[int | str, dict[str, Any]]:
-    """The same for a route that has nothing to say but that it was done."""
-    found = describes(Problem, *refusals)
-    del found[200]
-    return {204: {"description": "Done."}, **found}
+def no_content(*refusals: int) -> dict[int | str, dict[str, Any]]:
+    """The answers of a route that returns nothing."""
+    answers = describes(Problem, *refusals)
+    del answers[200]
+    return {204: {"description": "Done."}, **answers}
 
 
 def _content(kind: type) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": REFERENCE.format(name=kind.__name__)}}}
 
 
-def described(app: FastAPI) -> dict[str, Any]:
-    """The API's description, with the schemas of our structs."""
+def describe(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI description, with the schemas of our structs."""
     if not app.openapi_schema:
-        found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        _, schemas = msgspec.json.schema_components([*_described.values(), Problem], ref_template=REFERENCE)
-        parts = found.setdefault("components", {}).setdefault("schemas", {})
-        for unused in ("HTTPValidationError", "ValidationError"):  # refusals look like all other problems
-            parts.pop(unused, None)
-        parts.update(schemas)
-        app.openapi_schema = found
+        description = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        _, schemas = msgspec.json.schema_components([*_answer_types.values(), Problem], ref_template=REFERENCE)
+        components = description.setdefault("components", {}).setdefault("schemas", {})
+        for unused in ("HTTPValidationError", "ValidationError"):  # ours are answered as Problem
+            components.pop(unused, None)
+        components.update(schemas)
+        app.openapi_schema = description
     return app.openapi_schema
 
 
 def operations(description: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """All operations of a description: path, method, and what is said of it."""
+    """All operations of an OpenAPI description: path, method and operation object."""
     for path, methods in description["paths"].items():
         for method, operation in methods.items():
             yield path, method.upper(), operation

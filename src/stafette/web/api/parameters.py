@@ -1,4 +1,4 @@
-"""What routes of the API are asked with: bounds that the database can hold, and nothing unknown."""
+"""Parameters and bodies of the API's requests. Unknown fields and values beyond the database's bounds are refused."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ YEAR = 366 * 86400.0
 MOST_ITEMS = 500
 LONGEST_WAIT = 30.0
 
-Name = Annotated[str, Path(min_length=1, max_length=1000, description="A `/` in it is written `%2F`.")]
-Text = Annotated[str, Query(max_length=200, description="Occurs in the name, in any case.")]
-After = Annotated[str | None, Query(max_length=1000, description="The `next` of the page before.")]
+Name = Annotated[str, Path(min_length=1, max_length=1000, description="Percent-encoded; `/` is `%2F`.")]
+Text = Annotated[str, Query(max_length=200, description="Part of the name; upper and lower case are the same.")]
+After = Annotated[str | None, Query(max_length=1000, description="The `next` of the previous page.")]
 Limit = Annotated[int, Query(ge=1, le=MOST_ITEMS)]
 MessageId = Annotated[int, Path(ge=0, le=LARGEST)]
 Seconds = Annotated[float | None, Query(ge=0, le=100 * YEAR, allow_inf_nan=False)]
@@ -31,12 +31,12 @@ class _NamedQueue(BaseModel):
 
     @property
     def options(self) -> QueueOptions:
-        """All but the name."""
+        """All fields but the name."""
         return QueueOptions.from_values(self.model_dump(exclude={"name"}))
 
 
 def _with_options(base: type[_NamedQueue]) -> type[_NamedQueue]:
-    """The same with a field for each option of a queue."""
+    """The model with one more field for each option of a queue."""
     fields: dict[str, Any] = {name: (option.type, _field(option)) for name, option in QUEUE_OPTIONS.items()}
     return create_model("WithOptions", __base__=base, **fields)
 
@@ -51,11 +51,11 @@ def _field(option: QueueOption) -> Any:
 
 
 class NewQueue(_with_options(_NamedQueue)):  # type: ignore[misc]
-    """A queue to be made."""
+    """A queue to create."""
 
 
 class NewMessage(BaseModel):
-    """A message to be sent; its body as text or as base64."""
+    """A message to send; its body is text or base64."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -74,7 +74,7 @@ class NewMessage(BaseModel):
     def _one_body(self) -> NewMessage:
         if (self.body is None) == (self.body_base64 is None):
             raise ValueError("give either body or body_base64")
-        self.content  # noqa: B018  (it must be possible to decode)
+        self.content  # noqa: B018  (raises if it cannot be decoded)
         return self
 
     @property
@@ -89,7 +89,7 @@ class NewMessage(BaseModel):
 
 
 class ReceiveRequest(BaseModel):
-    """What to receive, and how long to wait for it."""
+    """Which messages to receive, and how long to wait for the first."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -98,4 +98,4 @@ class ReceiveRequest(BaseModel):
     context: int | None = Field(None, ge=-LARGEST - 1, le=LARGEST)
     order: Literal["priority", "arrival"] = "priority"
     wait: float | None = Field(None, ge=0, le=LONGEST_WAIT, allow_inf_nan=False)
-    """Seconds; only for the first message."""
+    """Seconds to wait for the first message."""

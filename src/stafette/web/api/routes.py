@@ -19,7 +19,7 @@ from stafette.database.views import (
 )
 from stafette.web.access import Administrator, TheSite, Viewer, bearer
 from stafette.web.api import answers
-from stafette.web.api.answers import answered, describes, nothing
+from stafette.web.api.answers import describes, json_answer, no_content
 from stafette.web.api.parameters import (
     LARGEST,
     After,
@@ -38,53 +38,53 @@ router = APIRouter(prefix="/api/v1", dependencies=[Depends(bearer)])
 MONTH = 30 * 86400
 
 
-# Everything at a glance
+# Overview
 
 
 @router.get("/overview", tags=["overview"], responses=describes(Stock))
-async def overview(site: TheSite, _who: Viewer) -> Response:
+async def overview(site: TheSite, _operator: Viewer) -> Response:
     """Count everything: messages by state, clients, queues, brokers."""
-    return answered(await site.console.stock())
+    return json_answer(await site.console.stock())
 
 
 @router.get("/history", tags=["overview"], responses=describes(answers.Points))
 async def history(
     site: TheSite,
-    _who: Viewer,
+    _operator: Viewer,
     seconds: Annotated[int, Query(ge=10, le=MONTH, description="How far back.")] = 3600,
     span: Annotated[int, Query(ge=10, le=86400, multiple_of=10, description="Seconds per point.")] = 10,
 ) -> Response:
-    """Show what happened lately, in points of equal length."""
+    """Show recent activity, in points of equal length."""
     since = datetime.now(UTC) - timedelta(seconds=seconds)
-    return answered(answers.Points(await site.console.history(since=since, span=span)))
+    return json_answer(answers.Points(await site.console.history(since=since, span=span)))
 
 
 @router.get("/brokers", tags=["brokers"], responses=describes(answers.Brokers))
-async def brokers(site: TheSite, _who: Viewer) -> Response:
-    """List the brokers with their figures."""
-    return answered(answers.Brokers(await site.console.brokers()))
+async def brokers(site: TheSite, _operator: Viewer) -> Response:
+    """List the brokers with their metrics."""
+    return json_answer(answers.Brokers(await site.console.brokers()))
 
 
-@router.post("/brokers/{broker}/drain", tags=["brokers"], status_code=204, responses=nothing(404))
-async def drain(broker: Annotated[int, Path(ge=1, le=2**31 - 1)], site: TheSite, who: Administrator) -> None:
-    """Let a broker finish what it has, say goodbye to its clients, and end."""
-    await site.console.drain(who, broker)
+@router.post("/brokers/{broker}/drain", tags=["brokers"], status_code=204, responses=no_content(404))
+async def drain(broker: Annotated[int, Path(ge=1, le=2**31 - 1)], site: TheSite, operator: Administrator) -> None:
+    """Drain a broker: it answers the requests in flight, sends its clients away, and exits."""
+    await site.console.drain(operator, broker)
 
 
 @router.get("/search", tags=["overview"], responses=describes(answers.Found))
-async def search(site: TheSite, _who: Viewer, text: Text = "") -> Response:
+async def search(site: TheSite, _operator: Viewer, text: Text = "") -> Response:
     """Find queues and clients by a part of their name, messages by their context or id."""
-    found = await site.console.search(text)
-    messages = [answers.row(message) for message in found.messages]
-    return answered(answers.Found(found.queues, found.clients, messages))
+    results = await site.console.search(text)
+    messages = [answers.message_row(message) for message in results.messages]
+    return json_answer(answers.Found(results.queues, results.clients, messages))
 
 
 @router.get("/audit", tags=["overview"], responses=describes(answers.Audit))
 async def audit(
-    site: TheSite, _who: Viewer, before: Annotated[int | None, Query(ge=0, le=LARGEST)] = None, limit: Limit = 100
+    site: TheSite, _operator: Viewer, before: Annotated[int | None, Query(ge=0, le=LARGEST)] = None, limit: Limit = 100
 ) -> Response:
-    """List what operators changed, the newest first."""
-    return answered(answers.Audit(await site.console.audit.lines(before=before, limit=limit)))
+    """List changes by operators, the newest first."""
+    return json_answer(answers.Audit(await site.console.audit_lines(before=before, limit=limit)))
 
 
 # Queues
@@ -93,7 +93,7 @@ async def audit(
 @router.get("/queues", tags=["queues"], responses=describes(answers.QueuePage))
 async def queues(
     site: TheSite,
-    _who: Viewer,
+    _operator: Viewer,
     text: Text = "",
     order: QueueOrder = "name",
     personal: bool | None = None,
@@ -101,45 +101,45 @@ async def queues(
     limit: Limit = 100,
 ) -> Response:
     """List queues."""
-    found, further = await site.console.queues(text=text, order=order, personal=personal, after=after, limit=limit)
-    return answered(answers.QueuePage(found, further))
+    rows, next_page = await site.console.queues(text=text, order=order, personal=personal, after=after, limit=limit)
+    return json_answer(answers.QueuePage(rows, next_page))
 
 
 @router.post("/queues", tags=["queues"], status_code=201, responses=describes(QueueRow, 404, 409, status=201))
-async def create_queue(queue: NewQueue, site: TheSite, who: Administrator) -> Response:
-    """Make a queue."""
-    row = await site.console.create_queue(who, queue.name, queue.options)
-    return answered(row, 201)
+async def create_queue(queue: NewQueue, site: TheSite, operator: Administrator) -> Response:
+    """Create a queue."""
+    row = await site.console.create_queue(operator, queue.name, queue.options)
+    return json_answer(row, 201)
 
 
 @router.get("/queues/{queue:name}", tags=["queues"], responses=describes(QueueDetails, 404))
-async def queue(queue: Name, site: TheSite, _who: Viewer) -> Response:
+async def queue(queue: Name, site: TheSite, _operator: Viewer) -> Response:
     """Show one queue."""
-    return answered(await site.console.queue(queue))
+    return json_answer(await site.console.queue(queue))
 
 
-@router.delete("/queues/{queue:name}", tags=["queues"], status_code=204, responses=nothing(404, 409))
-async def delete_queue(queue: Name, site: TheSite, who: Administrator, force: bool = False) -> None:
-    """Delete a queue; with `force` also one that holds messages, and them with it."""
-    await site.console.delete_queue(who, queue, force=force)
+@router.delete("/queues/{queue:name}", tags=["queues"], status_code=204, responses=no_content(404, 409))
+async def delete_queue(queue: Name, site: TheSite, operator: Administrator, force: bool = False) -> None:
+    """Delete a queue; with `force` also one that holds messages, with its messages."""
+    await site.console.delete_queue(operator, queue, force=force)
 
 
 @router.post("/queues/{queue:name}/purge", tags=["queues"], responses=describes(answers.Count, 404))
-async def purge(queue: Name, site: TheSite, who: Administrator) -> Response:
-    """Remove all that waits in a queue."""
-    return answered(answers.Count(await site.console.purge(who, queue)))
+async def purge(queue: Name, site: TheSite, operator: Administrator) -> Response:
+    """Delete the ready and delayed messages of a queue."""
+    return json_answer(answers.Count(await site.console.purge(operator, queue)))
 
 
 @router.post("/queues/{queue:name}/redrive", tags=["queues"], responses=describes(answers.Count, 404))
-async def redrive(queue: Name, site: TheSite, who: Administrator) -> Response:
-    """Put the dead messages of a queue back into it."""
-    return answered(answers.Count(await site.console.redrive(who, queue)))
+async def redrive(queue: Name, site: TheSite, operator: Administrator) -> Response:
+    """Make the dead messages of a queue ready again."""
+    return json_answer(answers.Count(await site.console.redrive(operator, queue)))
 
 
 @router.post("/queues/{queue:name}/bury", tags=["queues"], responses=describes(answers.Count, 404))
-async def bury(queue: Name, site: TheSite, who: Administrator) -> Response:
-    """Remove the dead messages of a queue for good."""
-    return answered(answers.Count(await site.console.delete_dead(who, queue)))
+async def bury(queue: Name, site: TheSite, operator: Administrator) -> Response:
+    """Delete the dead messages of a queue."""
+    return json_answer(answers.Count(await site.console.delete_dead(operator, queue)))
 
 
 # Messages
@@ -149,43 +149,43 @@ async def bury(queue: Name, site: TheSite, who: Administrator) -> Response:
 async def browse(
     queue: Name,
     site: TheSite,
-    _who: Viewer,
+    _operator: Viewer,
     state: MessageState = "ready",
     sender: Annotated[str | None, Query(max_length=200)] = None,
-    receiver: Annotated[str | None, Query(max_length=200, description="Empty: addressed to nobody.")] = None,
+    receiver: Annotated[str | None, Query(max_length=200, description="Empty: no receiver.")] = None,
     context: Annotated[int | None, Query(ge=-LARGEST - 1, le=LARGEST)] = None,
     priority: Annotated[int | None, Query(ge=1, le=10)] = None,
     older_than: Seconds = None,
     newer_than: Seconds = None,
-    text: Annotated[str | None, Query(max_length=200, description="Occurs in the body.")] = None,
+    text: Annotated[str | None, Query(max_length=200, description="Part of the body.")] = None,
     after: After = None,
     limit: Limit = 100,
 ) -> Response:
-    """Look at messages without taking or locking any."""
+    """List messages without receiving or locking them."""
     where = MessageFilter(
         sender=sender, receiver=receiver, context=context, priority=priority, older_than=older_than,
         newer_than=newer_than, text=text,
     )  # fmt: skip
-    found = await site.console.messages(queue, state=state, where=where, after=after, limit=limit)
-    rows = [answers.row(message) for message in found.messages]
-    return answered(answers.ApiMessagePage(rows, found.next, found.looked_at))
+    page = await site.console.messages(queue, state=state, where=where, after=after, limit=limit)
+    rows = [answers.message_row(message) for message in page.messages]
+    return json_answer(answers.ApiMessagePage(rows, page.next, page.looked_at))
 
 
 @router.get("/queues/{queue:name}/messages/{message}", tags=["messages"], responses=describes(answers.ApiMessage, 404))
-async def look(queue: Name, message: MessageId, site: TheSite, _who: Viewer) -> Response:
-    """Look at one message."""
-    found = await site.console.message(queue, message)
-    if found is None:
+async def look(queue: Name, message: MessageId, site: TheSite, _operator: Viewer) -> Response:
+    """Show one message without receiving it."""
+    details = await site.console.message(queue, message)
+    if details is None:
         raise HTTPException(404, f"there is no message {message} in queue {queue}; it may have been received")
-    return answered(answers.whole(found, found.state))
+    return json_answer(answers.full_message(details, details.state))
 
 
 @router.post(
     "/queues/{queue:name}/messages", tags=["messages"], status_code=201,
     responses=describes(answers.Sent, 404, 409, 413, 504, status=201),
 )  # fmt: skip
-async def send(queue: Name, message: NewMessage, site: TheSite, who: Administrator) -> Response:
-    """Send a message through a broker; when it is answered, the message is on disk."""
+async def send(queue: Name, message: NewMessage, site: TheSite, operator: Administrator) -> Response:
+    """Send a message through a broker; the answer comes when the message is on disk."""
     client = await site.link.client()
     ids = await client.send(
         queue,
@@ -199,23 +199,22 @@ async def send(queue: Name, message: NewMessage, site: TheSite, who: Administrat
         ttl=message.ttl,
         key=message.key,
     )
-    await site.console.audit.record(who, "send", queue, f"message {ids[0]}")
-    return answered(answers.Sent(ids), 201)
+    await site.console.record(operator, "send", queue, f"message {ids[0]}")
+    return json_answer(answers.Sent(ids), 201)
 
 
 @router.post("/queues/{queue:name}/receive", tags=["messages"], responses=describes(answers.Messages, 404, 504))
-async def receive(queue: Name, wish: ReceiveRequest, site: TheSite, who: Administrator) -> Response:
-    """Take messages out of a queue; none when there is none, or none came in time."""
+async def receive(queue: Name, request: ReceiveRequest, site: TheSite, operator: Administrator) -> Response:
+    """Receive messages; an empty list if none came in time."""
     client = await site.link.client()
-    first = await client.receive(queue, sender=wish.sender, context=wish.context, order=wish.order, wait=wish.wait)
-    found = [] if first is None else [first]
-    if first is not None and wish.count > 1:
-        found += await client.receive_many(
-            queue, wish.count - 1, sender=wish.sender, context=wish.context, order=wish.order
-        )
-    if found:
-        await site.console.audit.record(who, "receive", queue, f"{len(found)} messages")
-    return answered(answers.Messages([answers.whole(message) for message in found]))
+    sender, context, order = request.sender, request.context, request.order
+    first = await client.receive(queue, sender=sender, context=context, order=order, wait=request.wait)
+    messages = [] if first is None else [first]
+    if first is not None and request.count > 1:
+        messages += await client.receive_many(queue, request.count - 1, sender=sender, context=context, order=order)
+    if messages:
+        await site.console.record(operator, "receive", queue, f"{len(messages)} messages")
+    return json_answer(answers.Messages([answers.full_message(message) for message in messages]))
 
 
 # Clients
@@ -223,26 +222,31 @@ async def receive(queue: Name, wish: ReceiveRequest, site: TheSite, who: Adminis
 
 @router.get("/clients", tags=["clients"], responses=describes(answers.ClientPage))
 async def clients(
-    site: TheSite, _who: Viewer, text: Text = "", online: bool | None = None, after: After = None, limit: Limit = 100
+    site: TheSite,
+    _operator: Viewer,
+    text: Text = "",
+    online: bool | None = None,
+    after: After = None,
+    limit: Limit = 100,
 ) -> Response:
     """List clients."""
-    found, further = await site.console.clients(text=text, online=online, after=after, limit=limit)
-    return answered(answers.ClientPage(found, further))
+    rows, next_page = await site.console.clients(text=text, online=online, after=after, limit=limit)
+    return json_answer(answers.ClientPage(rows, next_page))
 
 
 @router.get("/clients/{client:name}", tags=["clients"], responses=describes(ClientDetails, 404))
-async def client(client: Name, site: TheSite, _who: Viewer) -> Response:
+async def client(client: Name, site: TheSite, _operator: Viewer) -> Response:
     """Show one client."""
-    return answered(await site.console.client(client))
+    return json_answer(await site.console.client(client))
 
 
-@router.delete("/clients/{client:name}", tags=["clients"], status_code=204, responses=nothing(404, 409))
-async def delete_client(client: Name, site: TheSite, who: Administrator) -> None:
-    """Delete a client that is offline, with its personal queue and what waits for it."""
-    await site.console.delete_client(who, client)
+@router.delete("/clients/{client:name}", tags=["clients"], status_code=204, responses=no_content(404, 409))
+async def delete_client(client: Name, site: TheSite, operator: Administrator) -> None:
+    """Delete a client that is offline, with its personal queue and the messages addressed to it."""
+    await site.console.delete_client(operator, client)
 
 
 @router.post("/clients/{client:name}/disconnect", tags=["clients"], responses=describes(answers.Told, 404))
-async def disconnect(client: Name, site: TheSite, who: Administrator) -> Response:
+async def disconnect(client: Name, site: TheSite, operator: Administrator) -> Response:
     """End a client's session."""
-    return answered(answers.Told(await site.console.disconnect(who, client)))
+    return json_answer(answers.Told(await site.console.disconnect(operator, client)))

@@ -1,4 +1,4 @@
-"""What the editor shows of a text: its form, what is wrong with it line by line, and what running it would take."""
+"""What the editor shows of a text: its form, its problems with their lines, and how long running it takes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stafette.web.lab import form
 from stafette.web.lab.form import Part
 
 BLANK = """\
-# What is to be found out, and how.
+# What this experiment measures, and how.
 name = "{name}"
 title = ""
 question = ""
@@ -44,8 +44,8 @@ run = {{ warm_up = 0.5, duration = 2.0, cool_down = 0.5, repetitions = 1 }}
 
 
 @dataclass(frozen=True)
-class Wrong:
-    """Something to mend."""
+class TextProblem:
+    """A problem of the text, which must be corrected."""
 
     line: int | None
     message: str
@@ -53,85 +53,88 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Plan:
-    """What running it takes."""
+    """What running the experiment takes."""
 
     points: int
     runs: int
-    """At least, when the number of repetitions depends on what is found."""
+    """The minimum, if the number of repetitions depends on the results."""
     seconds: float
-    """Of load; starting and checking come on top."""
+    """Of load, without starting and checking."""
 
 
 @dataclass(frozen=True)
-class Checked:
-    """A text that somebody edits."""
+class EditorState:
+    """A text in the editor, after it was checked."""
 
     toml: str
     form: list[Part] | None
-    """None when the text is not TOML: then there is nothing to put into a form."""
-    problems: list[Wrong]
+    """None if the text is not TOML."""
+    problems: list[TextProblem]
     plan: Plan | None
     name: str | None
     profiles: tuple[str, ...] = ()
     experiment: Experiment | None = None
 
 
-def check(text: str, folder: Path, *, name: str | None = None) -> Checked:
-    """Look through a text, with every profile that it has."""
+def check(text: str, folder: Path, *, name: str | None = None) -> EditorState:
+    """Check a text, alone and with each of its profiles."""
     if len(text.encode()) > MOST_BYTES:
-        raise InvalidRequest(f"an experiment has at most {MOST_BYTES:,} bytes")
+        raise InvalidRequest(f"the text is too long; an experiment has at most {MOST_BYTES:,} bytes")
     text = text.replace("\r\n", "\n")
     try:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError):
         tables = None
     profiles = tables.get("profiles") if tables else None
-    names = tuple(profiles) if isinstance(profiles, Mapping) else ()
-    found, problems = _read(text, folder, name, None)
-    known = {wrong.message for wrong in problems}
-    for profile in names if found else ():
-        for wrong in _read(text, folder, name, profile)[1]:
-            if wrong.message not in known:
-                problems.append(Wrong(wrong.line, f"with the profile {profile}: {wrong.message}"))
-    return Checked(
+    profile_names = tuple(profiles) if isinstance(profiles, Mapping) else ()
+    experiment, problems = _parse(text, folder, name, None)
+    messages = {problem.message for problem in problems}
+    for profile in profile_names if experiment else ():
+        for problem in _parse(text, folder, name, profile)[1]:
+            if problem.message not in messages:
+                problems.append(TextProblem(problem.line, f"with the profile {profile}: {problem.message}"))
+    return EditorState(
         toml=text,
         form=None if tables is None else form.parts(text),
         problems=problems,
-        plan=None if found is None else _plan(found),
+        plan=None if experiment is None else _plan(experiment),
         name=str(tables["name"]) if tables and isinstance(tables.get("name"), str) else name,
-        profiles=names,
-        experiment=found,
+        profiles=profile_names,
+        experiment=experiment,
     )
 
 
-def _read(text: str, folder: Path, name: str | None, profile: str | None) -> tuple[Experiment | None, list[Wrong]]:
+def _parse(
+    text: str, folder: Path, name: str | None, profile: str | None
+) -> tuple[Experiment | None, list[TextProblem]]:
     try:
         return experiment_file.parse(text, folder=folder, name=name, profile=profile), []
     except InvalidExperiment as error:
-        return None, [Wrong(problem.line, problem.reason) for problem in error.problems]
+        return None, [TextProblem(problem.line, problem.reason) for problem in error.problems]
 
 
-def _plan(found: Experiment) -> Plan:
-    wanted = found.run.repetitions
-    each = wanted if isinstance(wanted, int) else wanted.least
-    points = design.points(found)
-    return Plan(len(points), len(points) * each, sum(point.experiment.run.seconds for point in points) * each)
+def _plan(experiment: Experiment) -> Plan:
+    setting = experiment.run.repetitions
+    repetitions = setting if isinstance(setting, int) else setting.least
+    points = design.points(experiment)
+    seconds = sum(point.experiment.run.seconds for point in points) * repetitions
+    return Plan(len(points), len(points) * repetitions, seconds)
 
 
-def renamed(text: str, name: str) -> str:
-    """The text of a copy; where the text cannot be read it stays as it is, and is told to be mended."""
+def rename(text: str, name: str) -> str:
+    """The text with another name; a text that is not TOML stays as it is."""
     try:
-        return form.changed(text, "name", name)
+        return form.set_field(text, "name", name)
     except InvalidRequest:
         return text
 
 
 def with_fields(text: str, fields: Mapping[str, Any]) -> str:
-    """The text with the fields of a form that were changed: those that are not as the page had them."""
+    """The text with all fields of a form that differ from what the page had."""
     for key, value in fields.items():
         if not key.startswith("f:") or not isinstance(value, str):
             continue
         path = key[2:]
         if value != fields.get(f"o:{path}", ""):
-            text = form.changed(text, path, value)
+            text = form.set_field(text, path, value)
     return text

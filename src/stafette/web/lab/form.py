@@ -1,7 +1,7 @@
-"""An experiment as a form: its main fields, each a key of the file, read from the text and put back into it.
+"""An experiment as a form: its main fields, each a key of the file, read from the text and written back into it.
 
-The text stays the document. A changed field changes its one value and leaves comments, order and all else as they are;
-what is no value of TOML goes in as a string, about which the laboratory then complains in its words.
+The text stays the document. A changed field changes one value and leaves comments and order as they are. What is not a
+value of TOML is written as a string, which the checks of the experiment then refuse.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stafette.lab.behaviours import BUILT_IN
 from stafette.lab.experiment.thresholds import METRICS
 
 ADD, REMOVE = "+", "-"
-"""The last part of a field's path that makes a group or factor, or takes it away."""
+"""The last part of a field's path that adds or removes a group or factor."""
 TEXTS = frozenset({"name", "title", "question", "source", "design.kind", "design.order", "system.database"})
 _KEY = re.compile(r"[A-Za-z0-9_-]+")
 MAIN_METRICS = ("throughput", "mean_ms", "p99_ms", "error_share")
@@ -58,8 +58,8 @@ def parts(text: str) -> list[Part]:
         Part("Experiment", [
             _field(tables, "name", "Name", "a-z, 0-9 and -"),
             _field(tables, "seed", "Seed", "1"),
-            _field(tables, "title", "Title", "one line for people", wide=True),
-            _field(tables, "question", "Question", "what it is to answer", wide=True),
+            _field(tables, "title", "Title", "one line", wide=True),
+            _field(tables, "question", "Question", "the question it answers", wide=True),
         ]),
         Part("Time", [
             _field(tables, "run.warm_up", "Warm-up (s)", "5.0"),
@@ -75,7 +75,7 @@ def parts(text: str) -> list[Part]:
             _field(tables, "preload.messages", "Messages at the start", "0"),
         ]),
         *_groups(tables),
-        Part("Further clients", [Field(f"clients.{ADD}", "Name of a new group", "", "such as readers")]),
+        Part("More clients", [Field(f"clients.{ADD}", "Name of a new group", "", "such as readers")]),
         *_factors(tables),
         Part("Thresholds", [
             _field(tables, f"thresholds.{metric}", metric, HINTS.get(metric, "< 50"))
@@ -87,16 +87,16 @@ def parts(text: str) -> list[Part]:
 
 def _groups(tables: Mapping[str, Any]) -> Iterator[Part]:
     for name in _keys(tables, "clients"):
-        behaviour = _at(tables, f"clients.{name}.behaviour")
-        own = (str(behaviour),) if behaviour is not None and behaviour not in BUILT_IN else ()
+        behaviour = _get(tables, f"clients.{name}.behaviour")
+        custom = (str(behaviour),) if behaviour is not None and behaviour not in BUILT_IN else ()
         fields = [
-            _field(tables, f"clients.{name}.behaviour", "Behaviour", choices=(*BUILT_IN, *own)),
-            _field(tables, f"clients.{name}.count", "Clients", "how many"),
+            _field(tables, f"clients.{name}.behaviour", "Behaviour", choices=(*BUILT_IN, *custom)),
+            _field(tables, f"clients.{name}.count", "Clients", "1"),
             _field(tables, f"clients.{name}.think_time", "Think time (s)", "0 or { exponential = 0.01 }"),
             _field(tables, f"clients.{name}.rate", "Rate (steps/s)", "none: closed loop"),
         ]
-        known = BUILT_IN[behaviour].Parameters.model_fields if behaviour in BUILT_IN else {}
-        if "size" in known or _at(tables, f"clients.{name}.size") is not None:
+        parameters = BUILT_IN[behaviour].Parameters.model_fields if behaviour in BUILT_IN else {}
+        if "size" in parameters or _get(tables, f"clients.{name}.size") is not None:
             fields.insert(2, _field(tables, f"clients.{name}.size", "Message size (bytes)", "200"))
         fields.append(Field(f"clients.{name}.{REMOVE}", f"Remove {name}", "", kind="check"))
         yield Part(f"Clients: {name}", fields)
@@ -120,18 +120,17 @@ def _field(
     tables: Mapping[str, Any], path: str, label: str, hint: str = "", *, choices: tuple[str, ...] = (),
     default: str = "", wide: bool = False,
 ) -> Field:  # fmt: skip
-    value = _at(tables, path)
-    return Field(
-        path, label, default if value is None else _shown(value), hint, choices, "select" if choices else "text", wide
-    )
+    value = _get(tables, path)
+    text = default if value is None else _field_text(value)
+    return Field(path, label, text, hint, choices, "select" if choices else "text", wide)
 
 
-def _shown(value: Any) -> str:
+def _field_text(value: Any) -> str:
     return value if isinstance(value, str) else _inline(value)
 
 
 def _inline(value: Any) -> str:
-    """A value as TOML writes it on one line."""
+    """A value as TOML, on one line."""
     if isinstance(value, Mapping):
         pairs = (
             f"{key if _KEY.fullmatch(key) else json.dumps(key)} = {_inline(inner)}" for key, inner in value.items()
@@ -143,11 +142,11 @@ def _inline(value: Any) -> str:
 
 
 def _keys(tables: Mapping[str, Any], path: str) -> list[str]:
-    found = _at(tables, path)
-    return [key for key in found if "." not in key] if isinstance(found, Mapping) else []
+    table = _get(tables, path)
+    return [key for key in table if "." not in key] if isinstance(table, Mapping) else []
 
 
-def _at(tables: Any, path: str) -> Any:
+def _get(tables: Any, path: str) -> Any:
     for key in path.split("."):
         tables = tables.get(key) if isinstance(tables, Mapping) else None
     return tables
@@ -157,40 +156,40 @@ def _tables(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"the text is not valid TOML, so no field of the form can change it: {error}") from error
+        raise InvalidRequest(f"the text is not valid TOML, so the form cannot change it: {error}") from error
 
 
 # Back into the text
 
 
-def changed(text: str, path: str, value: str) -> str:
-    """The text with one field changed; an empty value takes the key away."""
+def set_field(text: str, path: str, value: str) -> str:
+    """The text with one field changed; an empty value removes the key."""
     _tables(text)
     document = tomlkit.parse(text)
-    *way, last = path.split(".")
+    *parents, last = path.split(".")
     if last == ADD:
-        _add(document, way, value.strip())
+        _add(document, parents, value.strip())
     elif last == REMOVE:
-        _remove(document, way)
+        _remove(document, parents)
     elif value.strip():
-        _table(document, way)[last] = _value(path, value.strip())
+        _table(document, parents)[last] = _value(path, value.strip())
     else:
-        _drop(document, [*way, last])
-    made = tomlkit.dumps(document)
-    _tables(made)
-    return made
+        _drop(document, [*parents, last])
+    new_text = tomlkit.dumps(document)
+    _tables(new_text)  # raises if it is no longer valid
+    return new_text
 
 
 def _value(path: str, text: str) -> Item:
     if path in TEXTS or path.startswith("thresholds.") or path.endswith(".behaviour"):
         return tomlkit.string(text)
     if path.endswith(".levels") and not text.startswith("["):
-        found = _literal(f"[{text}]")
-        return tomlkit.item([part.strip() for part in text.split(",")]) if found is None else found
+        levels = _literal(f"[{text}]")
+        return tomlkit.item([part.strip() for part in text.split(",")]) if levels is None else levels
     if path.endswith(".set") and not text.startswith(("[", "{")):
         return tomlkit.string(text)
-    found = _literal(text)
-    return tomlkit.string(text) if found is None else found
+    value = _literal(text)
+    return tomlkit.string(text) if value is None else value
 
 
 def _literal(text: str) -> Item | None:
@@ -201,55 +200,55 @@ def _literal(text: str) -> Item | None:
         return None
 
 
-def _table(document: Any, way: list[str]) -> Any:
-    """The table at a path, made where it is missing."""
+def _table(document: Any, path: list[str]) -> Any:
+    """The table at a path, created if it is missing."""
     table = document
-    for place, key in enumerate(way):
+    for depth, key in enumerate(path, start=1):
         if key not in table:
-            over = way[: place + 1] in (["clients"], ["design", "factors"])
-            table[key] = tomlkit.table(is_super_table=over)
+            is_super_table = path[:depth] in (["clients"], ["design", "factors"])
+            table[key] = tomlkit.table(is_super_table=is_super_table)
         table = table[key]
         if not isinstance(table, Mapping):
-            raise InvalidRequest(f"{'.'.join(way[: place + 1])} is not a table in this text; mend it there")
+            raise InvalidRequest(f"{'.'.join(path[:depth])} is not a table; correct it in the text")
     return table
 
 
-def _drop(document: Any, way: list[str]) -> None:
+def _drop(document: Any, path: list[str]) -> None:
     table: Any = document
-    for key in way[:-1]:
+    for key in path[:-1]:
         if not isinstance(table, Mapping) or key not in table:
             return
         table = table[key]
-    if isinstance(table, MutableMapping) and way[-1] in table:
-        del table[way[-1]]
+    if isinstance(table, MutableMapping) and path[-1] in table:
+        del table[path[-1]]
 
 
-def _add(document: Any, way: list[str], name: str) -> None:
+def _add(document: Any, parent: list[str], name: str) -> None:
     if not name or "." in name:
         raise InvalidRequest("a group or factor needs a name of a-z, 0-9, _ and -")
-    if name in _table(document, way):
-        raise InvalidRequest(f"there is a {'.'.join(way)}.{name} already")
-    made = tomlkit.table()
-    if way == ["clients"]:
-        made["behaviour"] = name if name in BUILT_IN else "mix"
-        made["count"] = 1
+    if name in _table(document, parent):
+        raise InvalidRequest(f"there is a {'.'.join(parent)}.{name} already; choose another name")
+    table = tomlkit.table()
+    if parent == ["clients"]:
+        table["behaviour"] = name if name in BUILT_IN else "mix"
+        table["count"] = 1
     else:
-        first = next(iter(_at(document, "clients") or {}), "alice")
-        made["set"] = f"clients.{first}.count"
-        made["levels"] = [1, 2]
-    made.add(tomlkit.nl())
-    _table(document, way)[name] = made
+        first = next(iter(_get(document, "clients") or {}), "alice")
+        table["set"] = f"clients.{first}.count"
+        table["levels"] = [1, 2]
+    table.add(tomlkit.nl())
+    _table(document, parent)[name] = table
     _settle_kind(document)
 
 
-def _remove(document: Any, way: list[str]) -> None:
-    _drop(document, way)
+def _remove(document: Any, path: list[str]) -> None:
+    _drop(document, path)
     _settle_kind(document)
 
 
 def _settle_kind(document: Any) -> None:
-    """A design whose kind fits the number of its factors."""
-    number, kind = len(_at(document, "design.factors") or {}), _at(document, "design.kind") or "single"
+    """Make the kind of the design fit the number of its factors."""
+    number, kind = len(_get(document, "design.factors") or {}), _get(document, "design.kind") or "single"
     if not number and kind != "single":
         _drop(document, ["design"])
     elif number == 1 and kind == "single":

@@ -1,4 +1,4 @@
-"""Series for the pages: found by their names alone, each with its verdict, and the figures of their analyses."""
+"""Series as the pages show them: list, verdict, figures of the analysis, and logs."""
 
 from __future__ import annotations
 
@@ -20,53 +20,48 @@ if TYPE_CHECKING:
     from stafette.report.sections import Section
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-UNDER_WAY = ("waiting", "running")
+ACTIVE_STATES = ("waiting", "running")
 
 
 def find(folder: Path, name: str) -> Series:
-    """A series by its own name: no path, and no experiment's name, leads anywhere else."""
+    """A series by its name; a path or the name of an experiment finds nothing."""
     if _NAME.fullmatch(name) is None or not (folder / name / SERIES_FILE).is_file():
         raise SeriesNotFound(f"there is no series {name[:100]}; it may have been removed")
     return Series(folder / name)
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether a series can be trusted, in a word and a sentence."""
+class SeriesVerdict:
+    """Whether a series can be trusted."""
 
     kind: str
     """good, bad or open."""
-    word: str
-    sentence: str
+    label: str
+    detail: str
 
 
-def verdict(state: str, views: Sequence[RunView]) -> Verdict:
-    """Of all runs together, the bad news first."""
-    done = [view for view in views if view.state == "done"]
+def verdict(state: str, views: Sequence[RunView]) -> SeriesVerdict:
+    """The verdict on all runs together; the worst problem decides."""
+    finished = [view for view in views if view.state == "done"]
     failed = [view for view in views if view.state == "failed"]
-    bad = [view for view in done if view.valid is False]
-    missed = [view for view in done if view.missed]
-    if bad:
-        first = bad[0]
-        return Verdict(
-            "bad", "not valid", f"{len(bad)} of {len(done)} runs are not valid; run {first.run}: {first.problem}"
-        )
+    invalid = [view for view in finished if view.valid is False]
+    missing_thresholds = [view for view in finished if view.missed]
+    if invalid:
+        share, first = f"{len(invalid)} of {len(finished)}", invalid[0]
+        return SeriesVerdict("bad", "not valid", f"{share} runs not valid; run {first.run}: {first.problem}")
     if failed:
-        return Verdict(
-            "bad", "failed", f"{len(failed)} of {len(views)} runs failed; run {failed[0].run}: {failed[0].problem}"
-        )
-    if missed:
-        first_missed = missed[0].missed[0]
-        told = f"{first_missed.metric} {first_missed.threshold} (was {_number(first_missed.value)})"
-        return Verdict(
-            "bad", "missed", f"in {len(missed)} of {len(done)} runs thresholds were missed; run {missed[0].run}: {told}"
-        )
-    if len(done) < len(views):
-        return Verdict("open", "unfinished", f"{len(done)} of {len(views)} runs are done; it is {state}")
-    reached = "; every threshold was reached" if any(view.thresholds for view in views) else ""
-    return Verdict(
-        "good", "valid", f"{'the run is' if len(views) == 1 else f'all {len(views)} runs are'} valid{reached}"
-    )
+        share, first = f"{len(failed)} of {len(views)}", failed[0]
+        return SeriesVerdict("bad", "failed", f"{share} runs failed; run {first.run}: {first.problem}")
+    if missing_thresholds:
+        share, first = f"{len(missing_thresholds)} of {len(finished)}", missing_thresholds[0]
+        result = first.missed[0]
+        reason = f"{result.metric} {result.threshold} (was {_number(result.value)})"
+        return SeriesVerdict("bad", "missed", f"{share} runs missed a threshold; run {first.run}: {reason}")
+    if len(finished) < len(views):
+        return SeriesVerdict("open", "unfinished", f"{len(finished)} of {len(views)} runs done; the series is {state}")
+    reached = "; all thresholds reached" if any(view.thresholds for view in views) else ""
+    subject = "the run is" if len(views) == 1 else f"all {len(views)} runs are"
+    return SeriesVerdict("good", "valid", f"{subject} valid{reached}")
 
 
 def _number(value: float | None) -> str:
@@ -82,50 +77,47 @@ class Row:
     profile: str | None
     started_at: str
     state: str
-    done: int
+    finished: int
     runs: int
-    verdict: Verdict
+    verdict: SeriesVerdict
     throughput: float | None
     mean_ms: float | None
-    points: int
-    analysed: bool
+    is_analysed: bool
 
 
-def listed(folder: Path) -> list[Row]:
+def list_series(folder: Path) -> list[Row]:
     """All series, the newest first."""
-    return [_row(one) for one in reversed(series_folder.all_series(folder))]
+    return [_row(series) for series in reversed(series_folder.every(folder))]
 
 
-def _row(one: Series) -> Row:
-    state = archive.state(one)
-    changed = (one.folder / SERIES_FILE).stat().st_mtime_ns
-    views = _views(one.folder, changed) if state not in UNDER_WAY else _views_now(one.folder)
-    points = len({view.label for view in views})
-    done = [view for view in views if view.state == "done"]
+def _row(series: Series) -> Row:
+    state = archive.state(series)
+    changed_at = (series.folder / SERIES_FILE).stat().st_mtime_ns
+    views = _read_views(series.folder) if state in ACTIVE_STATES else _cached_views(series.folder, changed_at)
+    finished = [view for view in views if view.state == "done"]
     return Row(
-        one.name,
-        one.record.experiment,
-        one.record.profile,
-        one.record.started_at,
+        series.name,
+        series.record.experiment,
+        series.record.profile,
+        series.record.started_at,
         state,
-        len(done),
+        len(finished),
         len(views),
         verdict(state, views),
-        _mean(done, "throughput"),
-        _mean(done, "mean_ms"),
-        points,
-        analysed(one),
+        _mean(finished, "throughput"),
+        _mean(finished, "mean_ms"),
+        is_analysed(series),
     )
 
 
-def _views_now(folder: Path) -> list[RunView]:
+def _read_views(folder: Path) -> list[RunView]:
     return run_views.views(Series(folder))
 
 
 @functools.lru_cache(maxsize=512)
-def _views(folder: Path, _changed: int) -> list[RunView]:
-    """Records of runs can be long, and do not change any more when their series does not."""
-    return _views_now(folder)
+def _cached_views(folder: Path, _changed_at: int) -> list[RunView]:
+    """Records of runs can be long, and do not change unless the file of their series does."""
+    return _read_views(folder)
 
 
 def _mean(views: Sequence[RunView], metric: str) -> float | None:
@@ -136,9 +128,9 @@ def _mean(views: Sequence[RunView], metric: str) -> float | None:
 # Analyses
 
 
-def analysed(one: Series) -> bool:
+def is_analysed(series: Series) -> bool:
     """Whether there is a report."""
-    return (one.folder / ANALYSIS / REPORT_FILE).is_file()
+    return (series.folder / ANALYSIS / REPORT_FILE).is_file()
 
 
 @dataclass(frozen=True)
@@ -147,53 +139,55 @@ class Analysis:
 
     sections: list[Section]
     runs: list[str]
-    """The runs that are drawn one by one, by their titles."""
+    """Titles of the runs that have figures of their own."""
     key: Any
     intervals: str
 
 
-def analysis(one: Series) -> Analysis:
-    """The figures of the newest analysis."""
-    place = one.folder / ANALYSIS
-    if not analysed(one):
-        raise InvalidRequest(f"{one.name} has not been analysed")
-    return _analysis(place, (place / REPORT_FILE).stat().st_mtime_ns)
+def analysis(series: Series) -> Analysis:
+    """The newest analysis of a series."""
+    folder = series.folder / ANALYSIS
+    if not is_analysed(series):
+        raise InvalidRequest(f"{series.name} has not been analysed; analyse it first")
+    return _cached_analysis(folder, (folder / REPORT_FILE).stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=4)
-def _analysis(place: Path, _changed: int) -> Analysis:
-    from stafette.report import figures, page  # with Plotly, which takes a while
-    from stafette.report.headline import key_metrics
+def _cached_analysis(folder: Path, _changed_at: int) -> Analysis:
+    from stafette.report import figures, page  # loads Plotly, which is slow
+    from stafette.report.headline import key_figures
     from stafette.report.sections import drawn_runs, sections
 
-    tables, facts = page.load(place)
-    found = figures.run_metadata(tables, facts)
-    key, intervals = key_metrics(found, tables)
+    tables, metadata = page.load(folder)
+    runs = figures.run_facts(tables, metadata)
+    key, intervals = key_figures(runs, tables)
     return Analysis(
-        sections(tables, found, facts.get("notes") or ()), [run.title for run in drawn_runs(found)], key, intervals
+        sections(tables, runs, metadata.get("notes") or ()), [run.title for run in drawn_runs(runs)], key, intervals
     )
 
 
-def figure(one: Series, section: str, place: int) -> str:
+def figure(series: Series, section_id: str, number: int) -> str:
     """A figure as Plotly's JSON."""
-    for part in analysis(one).sections:
-        if part.id == section and 0 <= place < len(part.drawings):
-            text: str = part.drawings[place].figure.to_json()
+    for section in analysis(series).sections:
+        if section.id == section_id and 0 <= number < len(section.drawings):
+            text: str = section.drawings[number].figure.to_json()
             return text
-    raise InvalidRequest(f"{one.name} has no such figure")
+    raise InvalidRequest(f"{series.name} has no such figure; load its page again")
 
 
 # Logs
 
 
-def logs(one: Series, folder: str | None) -> list[str]:
+def logs(series: Series, folder: str | None) -> list[str]:
     """The names of a run's logs."""
-    place = one.folder / RUNS / folder / LOGS if folder else None
-    return sorted(path.name for path in place.glob("*.log") if path.is_file()) if place and place.is_dir() else []
+    logs_folder = series.folder / RUNS / folder / LOGS if folder else None
+    if logs_folder is None or not logs_folder.is_dir():
+        return []
+    return sorted(path.name for path in logs_folder.glob("*.log") if path.is_file())
 
 
-def log_file(one: Series, folder: str | None, name: str) -> Path:
-    """One of them."""
-    if folder is None or name not in logs(one, folder):
-        raise InvalidRequest(f"there is no log {name[:100]} of this run")
-    return one.folder / RUNS / folder / LOGS / name
+def log_file(series: Series, folder: str | None, name: str) -> Path:
+    """The path of one of a run's logs."""
+    if folder is None or name not in logs(series, folder):
+        raise InvalidRequest(f"this run has no log {name[:100]}; load its page again")
+    return series.folder / RUNS / folder / LOGS / name

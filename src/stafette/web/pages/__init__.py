@@ -1,1 +1,1 @@
-"""Pages for people: one file per thing one can look at, each with its routes."""
+"""Routes of the pages for people: a file for each kind of page."""

@@ -1,4 +1,4 @@
-"""The page about the API: made from its description, so it needs no script and no network."""
+"""The page about the API: rendered from the OpenAPI description, so it needs no script and no network."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ router = APIRouter()
 
 
 @router.get("/api")
-async def about(request: Request, _who: Viewer) -> Response:
-    """All operations, by what they are about, and all schemas."""
+async def about(request: Request, _operator: Viewer) -> Response:
+    """All operations by tag, and all schemas."""
     description = request.app.openapi()
     groups: dict[str, list[dict[str, Any]]] = {}
     for path, method, operation in operations(description):
         for tag in operation.get("tags", ["other"]):
-            groups.setdefault(tag, []).append(_shown(path, method, operation))
+            groups.setdefault(tag, []).append(_operation(path, method, operation))
     schemas = {name: _fields(schema) for name, schema in sorted(description["components"]["schemas"].items())}
     return page(request, "api.html", {"groups": groups, "schemas": schemas, "base": str(request.base_url)})
 
 
-def _shown(path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
+def _operation(path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     answers = [
-        {"status": status, "kind": _kind(answer.get("content", {}).get("application/json", {}).get("schema", {}))}
+        {"status": status, "type": _type_name(answer.get("content", {}).get("application/json", {}).get("schema", {}))}
         for status, answer in operation["responses"].items()
         if int(status) < 300
     ]
@@ -41,40 +41,40 @@ def _shown(path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
         "parameters": [
             {
                 "name": parameter["name"],
-                "place": parameter["in"],
-                "needed": parameter.get("required", False),
-                "kind": _kind(parameter["schema"]),
+                "location": parameter["in"],
+                "required": parameter.get("required", False),
+                "type": _type_name(parameter["schema"]),
                 "text": parameter.get("description", ""),
             }
             for parameter in operation.get("parameters", [])
         ],
-        "body": None if body is None else _kind(body),
+        "body": None if body is None else _type_name(body),
         "answers": answers,
     }
 
 
 def _fields(schema: dict[str, Any]) -> dict[str, Any]:
-    needed = schema.get("required", [])
+    required = schema.get("required", [])
     return {
         "text": schema.get("description", "").partition("\n")[0],
         "fields": [
-            {"name": name, "kind": _kind(kind), "needed": name in needed}
-            for name, kind in schema.get("properties", {}).items()
+            {"name": name, "type": _type_name(field), "required": name in required}
+            for name, field in schema.get("properties", {}).items()
         ],
     }
 
 
-def _kind(schema: dict[str, Any]) -> str:
-    """A type in a few words; the name of a schema is linked by the page."""
+def _type_name(schema: dict[str, Any]) -> str:
+    """A type in a few words; the page links the names of schemas."""
     if "$ref" in schema:
         return str(schema["$ref"].rpartition("/")[2])
     if "anyOf" in schema:
-        return " or ".join(_kind(one) for one in schema["anyOf"])
+        return " or ".join(_type_name(option) for option in schema["anyOf"])
     if "enum" in schema:
-        return ", ".join(str(one) for one in schema["enum"])
-    kind = str(schema.get("type", "anything"))
-    if kind == "array":
-        return f"list of {_kind(schema.get('items', {}))}"
+        return ", ".join(str(value) for value in schema["enum"])
+    name = str(schema.get("type", "anything"))
+    if name == "array":
+        return f"list of {_type_name(schema.get('items', {}))}"
     bounds = [f"{sign} {schema[key]:g}" for key, sign in (("minimum", "≥"), ("maximum", "≤")) if key in schema]
-    kind = schema.get("format", kind) if kind == "string" else kind
-    return " ".join([kind, *bounds])
+    name = schema.get("format", name) if name == "string" else name
+    return " ".join([name, *bounds])

@@ -1,4 +1,4 @@
-"""What operators did: who, from where, when, and to what."""
+"""The audit: which operator changed what, when, and from which IP address."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from fastapi.responses import Response
 
 from stafette.database.audit import AuditLine
 from stafette.web.access import TheSite, Viewer
-from stafette.web.fields import BIGINT, address
+from stafette.web.fields import BIGINT, build_url
 from stafette.web.pages.queue_actions import ACTIONS
 from stafette.web.rendering import page
 
 router = APIRouter()
 
-LINES = 100
+PAGE_LINES = 100
 QUEUE_ACTIONS = ("create queue", "delete queue", "send", "purge", "redrive", "bury")
 CLIENT_ACTIONS = ("disconnect", "delete client")
 COUNT = re.compile(r"(?:(\d+) messages|with its messages)?")
 
 
 def detail(line: AuditLine) -> str:
-    """What a line says besides: for what is done to a whole queue, the sentence that its page showed."""
+    """The detail of a line; for an action on a queue, the notice that its page showed."""
     action = ACTIONS.get(line.action.removesuffix(" queue"))
     count = COUNT.fullmatch(line.detail)
     return action.report(line.subject, int(count[1] or 0)) if action and count else line.detail
@@ -31,15 +31,15 @@ def detail(line: AuditLine) -> str:
 
 @router.get("/audit")
 async def audit(
-    request: Request, site: TheSite, _who: Viewer, before: Annotated[int | None, Query(ge=1, lt=BIGINT)] = None
+    request: Request, site: TheSite, _operator: Viewer, before: Annotated[int | None, Query(ge=1, lt=BIGINT)] = None
 ) -> Response:
-    """A page, the newest first."""
-    lines = await site.console.audit.lines(before=before, limit=LINES + 1)
+    """A page of lines, the newest first."""
+    lines = await site.console.audit_lines(before=before, limit=PAGE_LINES + 1)
     values = {
-        "lines": [(line, detail(line)) for line in lines[:LINES]],
+        "lines": [(line, detail(line)) for line in lines[:PAGE_LINES]],
         "queue_actions": QUEUE_ACTIONS,
         "client_actions": CLIENT_ACTIONS,
         "first": "/audit" if before else None,
-        "next": address("/audit", before=lines[LINES - 1].id) if len(lines) > LINES else None,
+        "next": build_url("/audit", before=lines[PAGE_LINES - 1].id) if len(lines) > PAGE_LINES else None,
     }
     return page(request, "audit.html", values)

@@ -1,4 +1,4 @@
-"""The editor of experiments: a form and the text side by side, which are one document."""
+"""The editor of experiments: a form and the text of the same file, side by side."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from stafette.lab.series.series_folder import own_behaviours, without_password
 from stafette.runs.layout import EXPERIMENT_FILE
 from stafette.web.access import Administrator, Operator, TheSite, Viewer
 from stafette.web.lab import editor, form, series_results
-from stafette.web.lab.editor import Checked, Wrong
-from stafette.web.naming import in_address
-from stafette.web.rendering import done, page
+from stafette.web.lab.editor import EditorState, TextProblem
+from stafette.web.naming import path_segment
+from stafette.web.rendering import page, redirect
 from stafette.web.site import Site
 
 router = APIRouter()
@@ -32,148 +32,149 @@ def _experiments(site: Site) -> Experiments:
 
 @router.post("/check")
 async def check(
-    site: TheSite, _who: Administrator, text: Annotated[str, Body(max_length=400_000)],
+    site: TheSite, _operator: Administrator, text: Annotated[str, Body(max_length=400_000)],
     field: Annotated[str | None, Body(max_length=200)] = None, value: Annotated[str, Body(max_length=20_000)] = "",
     name: Annotated[str | None, Body(max_length=100)] = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Look through a text, after one field of the form was changed in it."""
+    """Check a text; if a field of the form was changed, after putting it into the text."""
     text = text.replace("\r\n", "\n")
-    refused: list[Wrong] = []
+    refusals: list[TextProblem] = []
     if field is not None:
         try:
-            text = form.changed(text, field, value)
+            text = form.set_field(text, field, value)
         except InvalidRequest as error:
-            refused = [Wrong(None, str(error))]
-    found = await asyncio.to_thread(editor.check, text, _experiments(site).folder, name=name)
-    told: dict[str, Any] = msgspec.to_builtins(
-        {"toml": found.toml, "form": found.form, "problems": [*refused, *found.problems], "plan": found.plan}
+            refusals = [TextProblem(None, str(error))]
+    state = await asyncio.to_thread(editor.check, text, _experiments(site).folder, name=name)
+    answer: dict[str, Any] = msgspec.to_builtins(
+        {"toml": state.toml, "form": state.form, "problems": [*refusals, *state.problems], "plan": state.plan}
     )
-    return told
+    return answer
 
 
 @router.get("/experiments/new")
 async def new(
-    request: Request, site: TheSite, who: Administrator,
+    request: Request, site: TheSite, operator: Administrator,
     kind: Annotated[str, Query(pattern="^(own|library|series|)$")] = "", name: str = "",
 ) -> Response:  # fmt: skip
-    """A new experiment, or a copy of one, or of that of a series; nothing is kept until it is saved."""
-    text = await asyncio.to_thread(_origin, site, kind, name) if kind else editor.BLANK.format(name=_blank(site))
-    return await _page(request, site, who, text, before=None)
+    """A new experiment, or a copy of an experiment or of that of a series; only saving stores it."""
+    text = await asyncio.to_thread(_copy, site, kind, name) if kind else editor.BLANK.format(name=_new_name(site))
+    return await _page(request, site, operator, text, before=None)
 
 
-def _blank(site: Site) -> str:
-    taken = {found.name for found in _experiments(site).entries("own")}
-    names = ("my-experiment", *(f"my-experiment-{number}" for number in range(2, len(taken) + 3)))
-    return next(name for name in names if name not in taken)
+def _new_name(site: Site) -> str:
+    used = {experiment.name for experiment in _experiments(site).listed("own")}
+    names = ("my-experiment", *(f"my-experiment-{number}" for number in range(2, len(used) + 3)))
+    return next(name for name in names if name not in used)
 
 
-def _origin(site: Site, kind: str, name: str) -> str:
-    """The text of a copy, with a name of its own."""
+def _copy(site: Site, kind: str, name: str) -> str:
+    """The text of a copy, with a new name."""
     experiments = _experiments(site)
     if kind == "series":
         series = series_results.find(site.job_queue.runs, name)
-        if own := own_behaviours(Experiment.model_validate(series.record.settings)):
+        if files := own_behaviours(Experiment.model_validate(series.record.settings)):
             raise InvalidRequest(
-                f"{name} brings behaviours of its own ({', '.join(own)}); copy them with `stafette lab clone`"
+                f"{name} has its own behaviours ({', '.join(files)}); copy it with `stafette lab clone`"
             )
         try:
-            text, wanted = (series.folder / EXPERIMENT_FILE).read_text(), series.record.experiment
+            text, original = (series.folder / EXPERIMENT_FILE).read_text(), series.record.experiment
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidRequest(f"cannot read the experiment of {name}: {error}") from error
     else:
-        text, wanted = experiments.text(experiments.find("own" if kind == "own" else "library", name)), name
-    return editor.renamed(text, experiments.free_name(wanted))
+        text, original = experiments.text(experiments.find("own" if kind == "own" else "library", name)), name
+    return editor.rename(text, experiments.free_name(original))
 
 
 @router.get("/experiments/{name:name}")
-async def own(request: Request, site: TheSite, who: Viewer, name: str) -> Response:
-    """An experiment that was made here."""
-    return await _opened(request, site, who, "own", name)
+async def show_own(request: Request, site: TheSite, operator: Viewer, name: str) -> Response:
+    """An experiment that was saved here."""
+    return await _show(request, site, operator, "own", name)
 
 
 @router.get("/library/{name:name}")
-async def library(request: Request, site: TheSite, who: Viewer, name: str) -> Response:
-    """An experiment of the library, which can be run and cloned, not changed."""
-    return await _opened(request, site, who, "library", name)
+async def show_library(request: Request, site: TheSite, operator: Viewer, name: str) -> Response:
+    """An experiment of the library: read-only, can be run and cloned."""
+    return await _show(request, site, operator, "library", name)
 
 
-async def _opened(request: Request, site: Site, who: Operator, kind: Kind, name: str) -> Response:
+async def _show(request: Request, site: Site, operator: Operator, kind: Kind, name: str) -> Response:
     experiments = _experiments(site)
-    found = experiments.find(kind, name)
-    text = experiments.text(found)
-    if not who.may_change:
+    experiment = experiments.find(kind, name)
+    text = experiments.text(experiment)
+    if not operator.may_change:
         text = without_password(text)
-    return await _page(request, site, who, text, before=name, found=found)
+    return await _page(request, site, operator, text, before=name, saved=experiment)
 
 
 @router.post("/experiments")
-async def save(request: Request, site: TheSite, who: Administrator) -> Response:
-    """Keep what was edited, if it can be run; else show it again with what is wrong."""
+async def save(request: Request, site: TheSite, operator: Administrator) -> Response:
+    """Save the text if it can be run; otherwise show it again with its problems."""
     fields = dict(await request.form())
     before = str(fields.get("before") or "") or None
     text = str(fields.get("text", "")).replace("\r\n", "\n")
     try:
         text = editor.with_fields(text, fields)
     except InvalidRequest as error:
-        return await _page(request, site, who, text, before=before, refused=str(error))
-    found = await asyncio.to_thread(editor.check, text, _experiments(site).folder, name=before)
-    if fields.get("action") == "check" or found.problems:
-        refused = "it is not saved: mend what is listed below" if found.problems else None
-        return await _page(request, site, who, text, before=before, refused=refused, checked=found)
+        return await _page(request, site, operator, text, before=before, problem=str(error))
+    state = await asyncio.to_thread(editor.check, text, _experiments(site).folder, name=before)
+    if fields.get("action") == "check" or state.problems:
+        problem = "not saved; correct the problems listed below" if state.problems else None
+        return await _page(request, site, operator, text, before=before, problem=problem, state=state)
     try:
-        name = found.name or ""
+        name = state.name or ""
         check_name(name)
         if name == NEW:
-            raise InvalidRequest(f"{NEW!r} cannot be the name of an experiment here; choose another")
-        if own := own_behaviours(found.experiment) if found.experiment else []:
-            _check_there(site, own)
-        kept = _experiments(site).save(name, text, before)
+            raise InvalidRequest(f"{NEW!r} cannot be the name of an experiment; choose another")
+        if files := own_behaviours(state.experiment) if state.experiment else []:
+            _check_behaviour_files(site, files)
+        experiment = _experiments(site).save(name, text, before)
     except InvalidRequest as error:
-        return await _page(request, site, who, text, before=before, refused=str(error), checked=found)
-    await site.console.audit.record(who, "save experiment", kept.name)
-    return done(f"/lab/experiments/{in_address(kept.name)}", f"{kept.name} is saved")
+        return await _page(request, site, operator, text, before=before, problem=str(error), state=state)
+    await site.console.record(operator, "save experiment", experiment.name)
+    url = f"/lab/experiments/{path_segment(experiment.name)}"
+    return redirect(url, f"experiment {experiment.name} was saved")
 
 
-def _check_there(site: Site, own: list[str]) -> None:
-    for file in own:
+def _check_behaviour_files(site: Site, files: list[str]) -> None:
+    for file in files:
         if not (_experiments(site).folder / file).is_file():
             raise InvalidRequest(f"the behaviour file {file} is not in {_experiments(site).folder}; put it there first")
 
 
 async def _page(
-    request: Request, site: Site, who: Operator, text: str, *, before: str | None, found: ExperimentEntry | None = None,
-    refused: str | None = None, checked: Checked | None = None,
+    request: Request, site: Site, operator: Operator, text: str, *, before: str | None, saved: Listed | None = None,
+    problem: str | None = None, state: EditorState | None = None,
 ) -> Response:  # fmt: skip
-    folder = found.path.parent if found else _experiments(site).folder
-    stem = found.path.stem if found else before
-    if checked is None:
-        checked = await asyncio.to_thread(editor.check, text, folder, name=stem)
-    editable = who.may_change and (found is None or found.kind == "own")
+    folder = saved.path.parent if saved else _experiments(site).folder
+    stem = saved.path.stem if saved else before
+    if state is None:
+        state = await asyncio.to_thread(editor.check, text, folder, name=stem)
+    editable = operator.may_change and (saved is None or saved.kind == "own")
     values = {
-        "checked": checked, "parts": checked.form or [], "before": before, "refused": refused, "editable": editable,
-        "kind": found.kind if found else "own", "found": found, "rows": max(24, min(60, text.count("\n") + 3)),
+        "state": state, "before": before, "problem": problem, "editable": editable,
+        "kind": saved.kind if saved else "own", "saved": saved, "rows": max(24, min(60, text.count("\n") + 3)),
     }  # fmt: skip
-    return page(request, "lab/editor.html", values, status=400 if refused else 200)
+    return page(request, "lab/editor.html", values, status=400 if problem else 200)
 
 
 @router.get("/experiments/{name:name}/delete")
-async def ask_to_delete(request: Request, site: TheSite, _who: Administrator, name: str) -> Response:
-    """What would go."""
-    found = _experiments(site).find("own", name)
+async def confirm_delete(request: Request, site: TheSite, _operator: Administrator, name: str) -> Response:
+    """The page that asks for confirmation."""
+    experiment = _experiments(site).find("own", name)
     values = {
-        "title": f"Delete the experiment {name}", "action": f"/lab/experiments/{in_address(name)}/delete",
-        "sentence": f"The file {found.path.name} is removed for good. Series that were run with it stay.",
-        "back": f"/lab/experiments/{in_address(name)}", "button": "Delete the experiment",
+        "title": f"Delete the experiment {name}", "action": f"/lab/experiments/{path_segment(name)}/delete",
+        "question": f"The file {experiment.path.name} is deleted permanently. The series of the experiment stay.",
+        "back": f"/lab/experiments/{path_segment(name)}", "button": "Delete the experiment",
     }  # fmt: skip
     return page(request, "lab/confirm.html", values)
 
 
 @router.post("/experiments/{name:name}/delete")
-async def delete(site: TheSite, who: Administrator, name: str) -> Response:
-    """Remove the file, unless it is waited for."""
-    found = _experiments(site).find("own", name)
-    if any(job.file == str(found.path) for job in site.job_queue.waiting()):
-        raise InvalidRequest(f"{name} is in the queue of runs; remove it there first, or wait for its end")
+async def delete(site: TheSite, operator: Administrator, name: str) -> Response:
+    """Delete the file, unless a job needs it."""
+    experiment = _experiments(site).find("own", name)
+    if any(job.file == str(experiment.path) for job in site.job_queue.waiting()):
+        raise InvalidRequest(f"{name} is in the queue of runs; remove it there first, or wait until it ends")
     _experiments(site).delete(name)
-    await site.console.audit.record(who, "delete experiment", name)
-    return done("/lab", f"{name} is deleted")
+    await site.console.record(operator, "delete experiment", name)
+    return redirect("/lab", f"experiment {name} was deleted")

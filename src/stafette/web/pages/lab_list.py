@@ -1,4 +1,4 @@
-"""What the laboratory has: experiments, series with what they came to, and the queue of runs."""
+"""The laboratory's first page: experiments, series with their results, and the queue of runs. Comparison and import."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from stafette.lab.series.differences import METRICS, Difference
 from stafette.statistics.intervals import LEVEL
 from stafette.web.access import Administrator, TheSite, Viewer
 from stafette.web.lab import series_results
-from stafette.web.naming import in_address
-from stafette.web.rendering import done, page
+from stafette.web.naming import path_segment
+from stafette.web.rendering import page, plural, redirect
 
 router = APIRouter()
 
@@ -27,41 +27,41 @@ CHUNK_BYTES = 1 << 20
 
 
 @router.get("")
-async def index(request: Request, site: TheSite, _who: Viewer) -> Response:
-    """Everything at a glance."""
+async def index(request: Request, site: TheSite, _operator: Viewer) -> Response:
+    """The first page of the laboratory."""
     experiments = Experiments(site.settings.experiments)
 
-    def look() -> dict[str, Any]:
+    def read_folders() -> dict[str, Any]:
         return {
-            "own": experiments.entries("own"),
-            "library": experiments.entries("library"),
-            "series": series_results.listed(site.job_queue.runs),
+            "own": experiments.listed("own"),
+            "library": experiments.listed("library"),
+            "series": series_results.list_series(site.job_queue.runs),
         }
 
-    found = await asyncio.to_thread(look)
+    lists = await asyncio.to_thread(read_folders)
     queue = {"waiting": site.job_queue.waiting(), "ended": site.job_queue.ended()[:5], "works": site.job_queue.works}
-    return page(request, "lab/index.html", {**found, **queue, "live": site.job_queue.progress})
+    return page(request, "lab/index.html", {**lists, **queue, "live": site.job_queue.live})
 
 
 @router.get("/compare")
 async def compare(
-    request: Request, site: TheSite, _who: Viewer, a: str = "", b: str = "",
+    request: Request, site: TheSite, _operator: Viewer, a: str = "", b: str = "",
     s: Annotated[list[str] | None, Query(max_length=100)] = None,
 ) -> Response:  # fmt: skip
-    """Two series side by side, named as a and b, or as two that were ticked in the list."""
+    """Two series side by side: `a` and `b`, or the two that were selected in the list."""
     if s:
         if len(s) != 2:
-            raise InvalidRequest(f"two series are compared, not {len(s)}; tick two")
-        b, a = s  # the list has the newest first, and the older one is what a newer one is compared with
-    names = [row.name for row in await asyncio.to_thread(series_results.listed, site.job_queue.runs)]
-    found = None
+            raise InvalidRequest(f"{plural(len(s), 'series', 'series')} selected; select two to compare")
+        b, a = s  # the list has the newest first, and the older one is the baseline
+    names = [row.name for row in await asyncio.to_thread(series_results.list_series, site.job_queue.runs)]
+    result = None
     if a and b:
         sides = [series_results.find(site.job_queue.runs, name) for name in (a, b)]
-        found = await asyncio.to_thread(comparison.compare_series, *sides)
+        result = await asyncio.to_thread(comparison.compared, *sides)
     values = {
-        "a": a, "b": b, "names": names, "found": found, "level": LEVEL,
-        "rows": [_row(difference) for difference in found.differences] if found else [],
-        "several": found is not None and len({one.label for one in found.differences}) > 1,
+        "a": a, "b": b, "names": names, "comparison": result, "level": LEVEL,
+        "rows": [_row(difference) for difference in result.differences] if result else [],
+        "has_several_points": result is not None and len({row.label for row in result.differences}) > 1,
     }  # fmt: skip
     return page(request, "lab/compare.html", values)
 
@@ -69,7 +69,7 @@ async def compare(
 def _row(difference: Difference) -> dict[str, Any]:
     change = difference.change
     pattern = "{:+.4f}" if difference.kind == "difference" else "× {:.3f}"
-    known = change is not None and change.low is not None and change.high is not None
+    has_interval = change is not None and change.low is not None and change.high is not None
     kinds = {"faster": "good", "fewer errors": "good", "slower": "bad", "more errors": "bad"}
     return {
         "label": difference.label,
@@ -84,15 +84,15 @@ def _row(difference: Difference) -> dict[str, Any]:
         else 3,
         "runs": f"{difference.runs_a} and {difference.runs_b}",
         "change": "–" if change is None else pattern.format(change.value),
-        "interval": f"{pattern.format(change.low)} … {pattern.format(change.high)}" if known and change else "–",
+        "interval": f"{pattern.format(change.low)} … {pattern.format(change.high)}" if has_interval and change else "–",
         "verdict": difference.verdict,
         "kind": kinds.get(difference.verdict, "open"),
     }
 
 
 @router.post("/import")
-async def take_in(site: TheSite, who: Administrator, file: UploadFile) -> Response:
-    """Take in a series that was downloaded, here or elsewhere."""
+async def import_series(site: TheSite, operator: Administrator, file: UploadFile) -> Response:
+    """Import a series that was downloaded, here or elsewhere."""
     runs = site.job_queue.runs
     try:
         runs.mkdir(parents=True, exist_ok=True)
@@ -105,6 +105,6 @@ async def take_in(site: TheSite, who: Administrator, file: UploadFile) -> Respon
             except InvalidRequest as error:
                 raise InvalidRequest(str(error).replace(copy.name, file.filename or "the file")) from error
     except OSError as error:
-        raise InvalidRequest(f"cannot keep the file in {runs}: {error.strerror}") from error
-    await site.console.audit.record(who, "import series", series.name, file.filename or "")
-    return done(f"/lab/series/{in_address(series.name)}", f"{series.name} is taken in")
+        raise InvalidRequest(f"cannot store the file in {runs}: {error.strerror}") from error
+    await site.console.record(operator, "import series", series.name, file.filename or "")
+    return redirect(f"/lab/series/{path_segment(series.name)}", f"series {series.name} was imported")

@@ -1,4 +1,4 @@
-"""The queue of runs: putting jobs in, changing their order, watching the one that is under way."""
+"""The queue of runs: adding jobs, changing their order, following the one that runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stafette.lab.series.series_folder import own_behaviours
 from stafette.runs.layout import SERIES_FILE
 from stafette.web.access import Administrator, TheSite, Viewer
 from stafette.web.lab import series_results
-from stafette.web.rendering import done, page
+from stafette.web.rendering import page, redirect
 from stafette.web.site import Site
 
 router = APIRouter(prefix="/queue")
@@ -29,73 +29,70 @@ HEARTBEAT_SECONDS = 10.0
 
 @router.post("")
 async def add(
-    site: TheSite, who: Administrator, kind: Annotated[Kind, Form()], name: Annotated[str, Form()],
+    site: TheSite, operator: Administrator, kind: Annotated[Kind, Form()], name: Annotated[str, Form()],
     profile: Annotated[str, Form()] = "", new: Annotated[bool, Form()] = False,
     analyse: Annotated[bool, Form()] = False,
 ) -> Response:  # fmt: skip
-    """Run an experiment when its turn comes."""
-    found = Experiments(site.settings.experiments).find(kind, name)
-    if profile and profile not in found.profiles:
-        raise InvalidRequest(f"{name} has no profile {profile[:60]}; choose one of the list")
-    job = site.job_queue.add(
-        "run", name, file=str(found.path), profile=profile or None, new=new, analyse=analyse
-    )  # fmt: skip
-    await site.console.audit.record(who, "queue run", name, f"job {job.id}, profile {profile or '-'}")
-    return done(f"/lab/queue/{job.id}", f"{name} is in the queue as job {job.id}")
+    """Add a job that runs an experiment."""
+    experiment = Experiments(site.settings.experiments).find(kind, name)
+    if profile and profile not in experiment.profiles:
+        raise InvalidRequest(f"{name} has no profile {profile[:60]}; choose one from the list")
+    file = str(experiment.path)
+    job = site.job_queue.add("run", name, file=file, profile=profile or None, new=new, analyse=analyse)
+    await site.console.record(operator, "queue run", name, f"job {job.id}, profile {profile or '-'}")
+    return redirect(f"/lab/queue/{job.id}", f"{name} was queued as job {job.id}")
 
 
 @router.post("/series")
 async def add_series(
-    site: TheSite, who: Administrator, name: Annotated[str, Form()], what: Annotated[str, Form()]
+    site: TheSite, operator: Administrator, name: Annotated[str, Form()], what: Annotated[str, Form()]
 ) -> Response:
-    """Analyse a series, or let an unfinished one go on."""
+    """Add a job that analyses a series, or resumes an unfinished one."""
     series = series_results.find(site.job_queue.runs, name)
     if site.job_queue.uses(name):
-        raise InvalidRequest(f"{name} is in the queue already; wait for it")
+        raise InvalidRequest(f"{name} is already in the queue; wait until its job ends")
     if what == "analyse":
         job = site.job_queue.add("analyse", series.record.experiment, series=name)
     elif what == "go on":
-        if own := own_behaviours(Experiment.model_validate(series.record.settings)):
+        if files := own_behaviours(Experiment.model_validate(series.record.settings)):
             raise InvalidRequest(
-                f"{name} brings behaviours of its own ({', '.join(own)}), and the pages run no code that came with a"
-                " series; run its experiment again, which goes on with what is missing"
+                f"{name} has its own behaviours ({', '.join(files)}), and the console runs no code of a series;"
+                " run its experiment again to resume it"
             )
-        job = site.job_queue.add(
-            "run", series.record.experiment, series=name, profile=series.record.profile
-        )  # fmt: skip
+        job = site.job_queue.add("run", series.record.experiment, series=name, profile=series.record.profile)
     else:
-        raise InvalidRequest(f"a series can be analysed, or go on; {what[:40]!r} is neither")
-    await site.console.audit.record(who, f"queue {job.kind}", name, f"job {job.id}")
-    return done(f"/lab/queue/{job.id}", f"{name} is in the queue as job {job.id}")
+        raise InvalidRequest(f"there is no action {what[:40]!r} for a series; choose 'analyse' or 'go on'")
+    await site.console.record(operator, f"queue {job.kind}", name, f"job {job.id}")
+    return redirect(f"/lab/queue/{job.id}", f"{name} was queued as job {job.id}")
 
 
 @router.post("/{id}/up")
-async def move_up(site: TheSite, who: Administrator, id: str) -> Response:  # noqa: A002
-    """One place nearer to its turn."""
+async def move_up(site: TheSite, operator: Administrator, id: str) -> Response:  # noqa: A002
+    """Move a waiting job one position up."""
     job = site.job_queue.move_up(id)
-    await site.console.audit.record(who, "move up job", job.experiment, f"job {id}")
-    return done("/lab#queue", f"job {id} comes one place earlier")
+    await site.console.record(operator, "move up job", job.experiment, f"job {id}")
+    return redirect("/lab#queue", f"job {id} was moved up")
 
 
 @router.post("/{id}/remove")
-async def remove(site: TheSite, who: Administrator, id: str) -> Response:  # noqa: A002
-    """Take a job out that waits."""
+async def remove(site: TheSite, operator: Administrator, id: str) -> Response:  # noqa: A002
+    """Remove a waiting job."""
     job = site.job_queue.remove(id)
-    await site.console.audit.record(who, "remove job", job.experiment, f"job {id}")
-    return done("/lab#queue", f"job {id} ({job.experiment}) is out of the queue")
+    await site.console.record(operator, "remove job", job.experiment, f"job {id}")
+    return redirect("/lab#queue", f"job {id} ({job.experiment}) was removed from the queue")
 
 
 @router.post("/{id}/stop")
-async def stop(site: TheSite, who: Administrator, id: str) -> Response:  # noqa: A002
-    """Break off the job that is under way."""
+async def stop(site: TheSite, operator: Administrator, id: str) -> Response:  # noqa: A002
+    """Stop the job that runs."""
     job = site.job_queue.stop(id)
-    await site.console.audit.record(who, "stop job", job.experiment, f"job {id}")
-    return done(f"/lab/queue/{id}", f"job {id} is being stopped; what it started ends in a moment")
+    await site.console.record(operator, "stop job", job.experiment, f"job {id}")
+    return redirect(f"/lab/queue/{id}", f"job {id} is being stopped; its processes end in a moment")
 
 
 @router.get("/{id}")
-async def watch(request: Request, site: TheSite, _who: Viewer, id: str) -> Response:  # noqa: A002
-    """How far a job is."""
+async def show(request: Request, site: TheSite, _operator: Viewer, id: str) -> Response:  # noqa: A002
+    """A job, its progress and its log."""
     job = site.job_queue.find(id)
     live = site.job_queue.progress(id)
     waiting = [other.id for other in site.job_queue.waiting()]
@@ -103,30 +100,30 @@ async def watch(request: Request, site: TheSite, _who: Viewer, id: str) -> Respo
         "job": job,
         "state": _state(job, live),
         "lines": live.lines if live else job.tail,
-        "before": waiting.index(id) if id in waiting else 0,
-        "made": job.series is not None and (site.job_queue.runs / job.series / SERIES_FILE).is_file(),
+        "jobs_ahead": waiting.index(id) if id in waiting else 0,
+        "has_result": job.series is not None and (site.job_queue.runs / job.series / SERIES_FILE).is_file(),
     }
     return page(request, "lab/live.html", values)
 
 
 @router.get("/{id}/events")
-async def events(site: TheSite, _who: Viewer, id: str) -> Response:  # noqa: A002
-    """How far a job is, from now on."""
+async def events(site: TheSite, _operator: Viewer, id: str) -> Response:  # noqa: A002
+    """The progress of a job, as server-sent events."""
     job = site.job_queue.find(id)
     if job.over:
-        return Response(status_code=204)  # which tells a browser not to ask again
+        return Response(status_code=204)  # tells a browser not to connect again
     return StreamingResponse(
         _events(site, job), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
     )  # fmt: skip
 
 
 async def _events(site: Site, job: Job) -> AsyncIterator[str]:
-    """The whole state, then what changes; a word now and then, so that nobody thinks the line is dead."""
+    """The full state, then the changes; comments in between, so that the connection is not taken for dead."""
     points = lines = 0
     first = True
     while not job.over:
-        live = site.job_queue.progress(job.id)
-        if live is None:  # it waits
+        live = site.job_queue.live(job.id)
+        if live is None:  # the job is waiting
             yield _event("state", _state(job, None) | {"points": [], "lines": []}) if first else ": waiting\n\n"
             first = False
             await asyncio.sleep(1)
@@ -147,10 +144,10 @@ async def _events(site: Site, job: Job) -> AsyncIterator[str]:
         yield _event("end", {"state": job.state, "sentence": job.sentence, "series": job.series})
 
 
-def _state(job: Job, live: JobProgress | None, points: int = 0, lines: int = 0) -> dict[str, Any]:
-    """What the page shows of a job."""
-    known: dict[str, Any] = {"series": job.series, "phase": job.state, "progress": None}
-    return {"job": job.state, **(live.state(points, lines) if live else known)}
+def _state(job: Job, live: Live | None, points: int = 0, lines: int = 0) -> dict[str, Any]:
+    """The state of a job as the page's script gets it."""
+    idle: dict[str, Any] = {"series": job.series, "phase": job.state, "progress": None}
+    return {"job": job.state, **(live.state(points, lines) if live else idle)}
 
 
 def _event(name: str, data: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What a series came to: verdict, points, runs, and the report's figures; its files, and its end."""
+"""A series: verdict, points, runs and figures; its files; deleting it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from stafette.runs.layout import ANALYSIS, EXPERIMENT_FILE, REPORT_FILE
 from stafette.web import safety
 from stafette.web.access import Administrator, TheSite, Viewer
 from stafette.web.lab import series_results
-from stafette.web.naming import in_address
-from stafette.web.rendering import done, page
+from stafette.web.naming import path_segment
+from stafette.web.rendering import page, plural, redirect
 from stafette.web.site import Site
 
 router = APIRouter(prefix="/series")
@@ -32,65 +32,65 @@ def _find(site: Site, name: str) -> Series:
 
 @router.get("/{name:name}")
 async def show(
-    request: Request, site: TheSite, _who: Viewer, name: str, run: Annotated[int, Query(ge=1, le=1000)] = 1
+    request: Request, site: TheSite, _operator: Viewer, name: str, run: Annotated[int, Query(ge=1, le=1000)] = 1
 ) -> Response:
-    """Verdict first; figures of one run at a time where there is one per run."""
+    """The page of a series; figures that exist per run are shown for one run at a time."""
     series = _find(site, name)
 
-    def look() -> dict[str, Any]:
-        from stafette.report import figures  # with Plotly, which takes a while to load: not in the event loop
+    def read_results() -> dict[str, Any]:
+        from stafette.report import figures  # loads Plotly, which is slow: not in the event loop
 
         views = run_views.views(series)
         state = archive.state(series)
-        analysed = series_results.analysis(series) if series_results.analysed(series) else None
+        analysis = series_results.analysis(series) if series_results.is_analysed(series) else None
         return {
             "views": views,
             "points": run_views.points(views),
             "state": state,
             "verdict": series_results.verdict(state, views),
-            "analysis": analysed,
-            "why_not": default_analysis.why_not() if analysed is None else None,
+            "analysis": analysis,
+            "why_no_analysis": default_analysis.why_not() if analysis is None else None,
             "dark": figures.DARK,
         }
 
-    found = await asyncio.to_thread(look)
+    results = await asyncio.to_thread(read_results)
     values = {
-        "one": series, "record": series.record, "settings": series.record.settings,
-        "metrics": POINT_METRICS, "run": run, "queued": site.job_queue.uses(name),
+        "series": series, "record": series.record, "settings": series.record.settings, "metrics": SHOWN, "run": run,
+        "queued": site.job_queue.uses(name),
         "started": _moment(series.record.started_at), "ended": _moment(series.record.ended_at),
     }  # fmt: skip
-    return page(request, "lab/series.html", {**found, **values})
+    return page(request, "lab/series.html", {**results, **values})
 
 
 def _moment(text: str) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-@router.get("/{name:name}/figures/{section}/{place}")
-async def figure(site: TheSite, _who: Viewer, name: str, section: str, place: int) -> Response:
-    """A figure for the script that draws it."""
+@router.get("/{name:name}/figures/{section}/{number}")
+async def figure(site: TheSite, _operator: Viewer, name: str, section: str, number: int) -> Response:
+    """A figure, for the script that draws it."""
     series = _find(site, name)
     return Response(
-        await asyncio.to_thread(series_results.figure, series, section, place), media_type="application/json"
+        await asyncio.to_thread(series_results.figure, series, section, number), media_type="application/json"
     )
 
 
 @router.get("/{name:name}/report.html")
-async def whole_report(site: TheSite, _who: Viewer, name: str) -> Response:
-    """The report, which may do nothing outside of itself: it may have come with a series from elsewhere."""
+async def report(site: TheSite, _operator: Viewer, name: str) -> Response:
+    """The full report, in a sandbox: it may have been imported with a series."""
     series = _find(site, name)
-    if not series_results.analysed(series):
-        raise InvalidRequest(f"{name} has not been analysed; let that be done on its page")
+    if not series_results.is_analysed(series):
+        raise InvalidRequest(f"{name} has not been analysed; analyse it on its page")
     headers = {"Content-Security-Policy": safety.SANDBOXED}
     return FileResponse(series.folder / ANALYSIS / REPORT_FILE, media_type="text/html", headers=headers)
 
 
 @router.get("/{name:name}/zip")
-async def download(site: TheSite, _who: Viewer, name: str) -> Response:
-    """All of it in one file."""
+async def download(site: TheSite, _operator: Viewer, name: str) -> Response:
+    """The whole series as a zip file."""
     series = _find(site, name)
-    pieces = archive.stream(series)
-    first = await asyncio.to_thread(next, pieces, b"")  # what stands against it is said before the answer begins
+    pieces = archive.streamed(series)
+    first = await asyncio.to_thread(next, pieces, b"")  # errors show before the answer begins
 
     def all_pieces() -> Iterator[bytes]:
         yield first
@@ -101,64 +101,65 @@ async def download(site: TheSite, _who: Viewer, name: str) -> Response:
 
 
 @router.get("/{name:name}/experiment.toml")
-async def experiment(site: TheSite, _who: Viewer, name: str) -> Response:
+async def experiment(site: TheSite, _operator: Viewer, name: str) -> Response:
     """The experiment as it was run."""
     return FileResponse(_find(site, name).folder / EXPERIMENT_FILE, media_type="text/plain")
 
 
-@router.get("/{name:name}/runs/{place}")
-async def one_run(request: Request, site: TheSite, _who: Viewer, name: str, place: int) -> Response:
-    """A run in full."""
+@router.get("/{name:name}/runs/{number}")
+async def show_run(request: Request, site: TheSite, _operator: Viewer, name: str, number: int) -> Response:
+    """The page of a run."""
     series = _find(site, name)
-    _check_place(series, place)
+    _check_number(series, number)
 
-    def look() -> dict[str, Any]:
-        from stafette.report.grids import pairs  # with Plotly, as above
+    def read_run() -> dict[str, Any]:
+        from stafette.report.grids import pairs  # loads Plotly, as above
 
-        record, view = run_views.record_of(series, place), run_views.view(series, place)
+        record, view = run_views.record_of(series, number), run_views.view(series, number)
         if record is None:
-            raise InvalidRequest(f"run {place} of {name} was not begun yet")
+            raise InvalidRequest(f"run {number} of {name} has not started yet")
         return {
-            "one": series, "record": record, "view": view, "started": _moment(record.started_at),
+            "series": series, "record": record, "view": view, "started": _moment(record.started_at),
             "settings": pairs(record.settings).rows, "logs": series_results.logs(series, view.folder),
         }  # fmt: skip
 
-    return page(request, "lab/run.html", await asyncio.to_thread(look))
+    return page(request, "lab/run.html", await asyncio.to_thread(read_run))
 
 
-@router.get("/{name:name}/runs/{place}/logs/{file:name}")
-async def log(site: TheSite, _who: Viewer, name: str, place: int, file: str) -> Response:
+@router.get("/{name:name}/runs/{number}/logs/{file:name}")
+async def log(site: TheSite, _operator: Viewer, name: str, number: int, file: str) -> Response:
     """A log of a run, as text."""
     series = _find(site, name)
-    _check_place(series, place)
-    path = series_results.log_file(series, series.record.runs[place - 1].folder, file)
+    _check_number(series, number)
+    path = series_results.log_file(series, series.record.runs[number - 1].folder, file)
     return FileResponse(path, media_type="text/plain; charset=utf-8")
 
 
-def _check_place(series: Series, place: int) -> None:
-    if not 1 <= place <= len(series.record.runs):
-        raise InvalidRequest(f"{series.name} has no run {place}; its runs are 1 to {len(series.record.runs)}")
+def _check_number(series: Series, number: int) -> None:
+    if not 1 <= number <= len(series.record.runs):
+        raise InvalidRequest(f"{series.name} has no run {number}; its runs are 1 to {len(series.record.runs)}")
 
 
 @router.get("/{name:name}/delete")
-async def ask_to_delete(request: Request, site: TheSite, _who: Administrator, name: str) -> Response:
-    """What would go."""
+async def confirm_delete(request: Request, site: TheSite, _operator: Administrator, name: str) -> Response:
+    """The page that asks for confirmation."""
     series = _find(site, name)
-    made = sum(run.state == "done" for run in series.record.runs)
+    finished = sum(run.state == "done" for run in series.record.runs)
     values = {
-        "title": f"Delete the series {name}", "action": f"/lab/series/{in_address(name)}/delete",
-        "sentence": f"Its {made} finished runs go for good, with traces, logs and analysis. Its experiment stays.",
-        "back": f"/lab/series/{in_address(name)}", "button": "Delete the series",
+        "title": f"Delete the series {name}", "action": f"/lab/series/{path_segment(name)}/delete",
+        "question": f"The series has {plural(finished, 'finished run')}. It is deleted permanently, with traces, logs"
+        " and analysis. Its experiment stays.",
+        "back": f"/lab/series/{path_segment(name)}", "button": "Delete the series",
     }  # fmt: skip
     return page(request, "lab/confirm.html", values)
 
 
 @router.post("/{name:name}/delete")
-async def delete(site: TheSite, who: Administrator, name: str) -> Response:
-    """Remove it, unless it is run or waited for."""
+async def delete(site: TheSite, operator: Administrator, name: str) -> Response:
+    """Delete the series, unless a job uses it."""
     series = _find(site, name)
     if site.job_queue.uses(name):
-        raise InvalidRequest(f"{name} is in the queue of runs; stop or remove that job first, or wait for its end")
+        raise InvalidRequest(f"{name} is in the queue of runs; stop or remove that job first, or wait until it ends")
     await asyncio.to_thread(archive.remove, series)
-    await site.console.audit.record(who, "delete series", name)
-    return done("/lab", f"{name} is deleted")
+    await site.console.record(operator, "delete series", name)
+    return redirect("/lab", f"series {name} was deleted")

@@ -1,4 +1,4 @@
-"""Coming in and going out."""
+"""Logging in and out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from stafette.database.audit import Actor
 from stafette.errors import NotAuthenticated, Overloaded
-from stafette.web.access import COOKIE, Operator, TheSite, address_of, from_own_page, operator
+from stafette.web.access import SESSION_COOKIE, Operator, TheSite, authenticate, check_same_origin, client_ip
 from stafette.web.operators import SESSION_SECONDS
 from stafette.web.problems import status_of
 from stafette.web.rendering import page
@@ -17,41 +17,48 @@ from stafette.web.rendering import page
 router = APIRouter()
 
 
-def local(address: str) -> str:
-    """An address of ours, whatever was asked for: nobody is led elsewhere."""
-    return address if address.startswith("/") and not address.startswith(("//", "/\\")) else "/"
+def local_path(target: str) -> str:
+    """The target if it is a path on this site, otherwise `/`: a login must not redirect to another site."""
+    return target if target.startswith("/") and not target.startswith(("//", "/\\")) else "/"
 
 
 @router.get("/login")
-async def ask(request: Request, next: str = "/") -> Response:  # noqa: A002
-    """The form."""
-    return page(request, "login.html", {"next": local(next), "wrong": None})
+async def login_form(request: Request, next: str = "/") -> Response:  # noqa: A002
+    """The form for the secret."""
+    return page(request, "login.html", {"next": local_path(next), "problem": None})
 
 
 @router.post("/login")
-async def enter(
+async def log_in(
     request: Request, site: TheSite, secret: Annotated[str, Form()], next: Annotated[str, Form()] = "/"  # noqa: A002
 ) -> Response:  # fmt: skip
-    """Check the secret and begin a session."""
-    from_own_page(request)
+    """Check the secret and open a session."""
+    check_same_origin(request)
     try:
-        role = await site.operators.by_secret(secret.strip(), address_of(request))
+        role = await site.operators.by_secret(secret.strip(), client_ip(request))
     except (NotAuthenticated, Overloaded) as error:
-        return page(request, "login.html", {"next": local(next), "wrong": str(error)}, status=status_of(error))
-    token = await site.operators.open_session(Actor(role, address_of(request)))
-    answer = RedirectResponse(local(next), 303)
+        values = {"next": local_path(next), "problem": str(error)}
+        return page(request, "login.html", values, status=status_of(error))
+    token = await site.operators.open_session(Actor(role, client_ip(request)))
+    answer = RedirectResponse(local_path(next), 303)
     answer.set_cookie(
-        COOKIE, token, max_age=SESSION_SECONDS, path="/", httponly=True, samesite="strict", secure=site.settings.secure
+        SESSION_COOKIE,
+        token,
+        max_age=SESSION_SECONDS,
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=site.settings.secure,
     )
     return answer
 
 
 @router.post("/logout")
-async def leave(request: Request, site: TheSite, who: Annotated[Operator, Depends(operator)]) -> Response:
+async def log_out(request: Request, site: TheSite, operator: Annotated[Operator, Depends(authenticate)]) -> Response:
     """End the session."""
-    from_own_page(request)
-    if who.token is not None:
-        await site.operators.close_session(who.token)
+    check_same_origin(request)
+    if operator.token is not None:
+        await site.operators.close_session(operator.token)
     answer = RedirectResponse("/login", 303)
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    answer.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
     return answer

@@ -1,4 +1,4 @@
-"""What an administrator does with queues. What cannot be taken back is asked about on a page of its own first."""
+"""What an administrator does with queues. Actions that cannot be undone ask for confirmation on their own page."""
 
 from __future__ import annotations
 
@@ -16,173 +16,171 @@ from stafette.errors import CallerError, StafetteError, Unavailable
 from stafette.model import DEFAULT_PRIORITY
 from stafette.web import fields
 from stafette.web.access import Administrator, TheSite
-from stafette.web.pages.queues import HIGHEST, LOWEST, home
+from stafette.web.pages.queues import HIGHEST, LOWEST, queue_url
 from stafette.web.problems import status_of
-from stafette.web.rendering import done, number, page
+from stafette.web.rendering import page, plural, redirect
 
 router = APIRouter()
 
 
-def counted(count: int) -> str:
-    """So many messages, in words."""
-    return "1 message" if count == 1 else f"{number(count)} messages"
+def _dead(count: int) -> str:
+    return plural(count, "dead message")
 
 
-def were(count: int) -> str:
-    """So many messages, and the verb after them."""
-    return f"{counted(count)} {'was' if count == 1 else 'were'}"
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
-# Making a queue, and sending to one: a form that keeps what was typed when something is wrong with it
+# Creating a queue, and sending to one: forms that keep what was typed when they are refused
 
 
 @router.get("/queues/-/new")
-async def new(request: Request, _who: Administrator) -> Response:
+async def new(request: Request, _operator: Administrator) -> Response:
     """The form for a new queue."""
-    return page(request, "queue_new.html", {"form": {}, "wrong": None})
+    return page(request, "queue_new.html", {"form": {}, "problem": None})
 
 
 @router.post("/queues/-/new")
-async def create(request: Request, site: TheSite, who: Administrator) -> Response:
-    """Make a queue."""
+async def create(request: Request, site: TheSite, operator: Administrator) -> Response:
+    """Create a queue."""
     form = await request.form()
     name = str(form.get("name", ""))
     try:
-        queue = await site.console.create_queue(who, name, fields.queue_options(form))
+        queue = await site.console.create_queue(operator, name, fields.queue_options(form))
     except CallerError as error:
-        return page(request, "queue_new.html", {"form": form, "wrong": str(error)}, status=status_of(error))
-    return done(home(queue.name), f"queue {queue.name} was created")
+        return page(request, "queue_new.html", {"form": form, "problem": str(error)}, status=status_of(error))
+    return redirect(queue_url(queue.name), f"queue {queue.name} was created")
 
 
-def send_page(request: Request, queue: QueueDetails, form: Any, wrong: StafetteError | None = None) -> Response:
+def send_page(request: Request, queue: QueueDetails, form: Any, error: StafetteError | None = None) -> Response:
     """The form for a message."""
     values = {
-        "queue": queue, "base": home(queue.name), "form": form, "wrong": None if wrong is None else str(wrong),
-        "priorities": range(HIGHEST, LOWEST - 1, -1), "usual": DEFAULT_PRIORITY,
+        "queue": queue, "base": queue_url(queue.name), "form": form, "problem": None if error is None else str(error),
+        "priorities": range(HIGHEST, LOWEST - 1, -1), "default_priority": DEFAULT_PRIORITY,
     }  # fmt: skip
-    return page(request, "send.html", values, status=200 if wrong is None else status_of(wrong))
+    return page(request, "send.html", values, status=200 if error is None else status_of(error))
 
 
 @router.get("/queues/{name:name}/send")
-async def write(request: Request, site: TheSite, _who: Administrator, name: str) -> Response:
-    """The empty form; a receiver or context may come with the address."""
+async def send_form(request: Request, site: TheSite, _operator: Administrator, name: str) -> Response:
+    """The empty form; the query string may bring values, such as a receiver."""
     return send_page(request, await site.console.queue(name), request.query_params)
 
 
 @router.post("/queues/{name:name}/send")
-async def send(request: Request, site: TheSite, who: Administrator, name: str) -> Response:
-    """Send it, as a client like all others."""
+async def send(request: Request, site: TheSite, operator: Administrator, name: str) -> Response:
+    """Send the message through a broker."""
     queue, form = await site.console.queue(name), await request.form()
     try:
         client = await site.link.client()
-        (sent,) = await client.send(
+        (message_id,) = await client.send(
             name,
             fields.body(form, "body", str(form.get("kind", "text"))),
-            priority=fields.whole(form, "priority", LOWEST, HIGHEST) or DEFAULT_PRIORITY,
+            priority=fields.integer(form, "priority", LOWEST, HIGHEST) or DEFAULT_PRIORITY,
             receiver=fields.text(form, "receiver"),
-            context=fields.whole(form, "context"),
+            context=fields.integer(form, "context"),
             headers=fields.headers(form, "headers"),
             delay=fields.seconds(form, "delay"),
             ttl=fields.seconds(form, "ttl"),
         )
     except StafetteError as error:
         if isinstance(error, Unavailable):
-            await site.link.forget()
+            await site.link.close()
         return send_page(request, queue, form, error)
-    await site.console.audit.record(who, "send", name, f"message {sent}")
-    return done(home(name), f"message {sent} was sent to {name}")
+    await site.console.record(operator, "send", name, f"message {message_id}")
+    return redirect(queue_url(name), f"message {message_id} was sent to {name}")
 
 
-# What is asked about first
+# Actions that ask for confirmation
 
 
 @dataclass(frozen=True)
 class Action:
-    """Something that is done to a whole queue."""
+    """An action on a whole queue."""
 
     title: str
     question: Callable[[QueueDetails], str]
     button: str
-    act: Callable[[Console, Actor, QueueDetails, bool], Awaitable[int | None]]
-    """Does it; the last argument is whether all doubts were confirmed. Returns how many messages it was, if any."""
+    execute: Callable[[Console, Actor, QueueDetails, bool], Awaitable[int | None]]
+    """The last argument is whether the condition was confirmed. Returns the number of messages, if there is one."""
     report: Callable[[str, int], str]
-    """What was done, given the queue's name and the number of messages."""
-    doubt: Callable[[QueueDetails], str | None] = lambda queue: None
-    """What has to be confirmed besides, if anything."""
-    stays: bool = True
-    """Whether there is a queue afterwards."""
+    """The notice afterwards, given the queue's name and the number of messages."""
+    condition: Callable[[QueueDetails], str | None] = lambda queue: None
+    """What must be confirmed with a check box, if anything."""
+    keeps_queue: bool = True
+    """Whether the queue exists afterwards."""
 
 
-def _held(queue: QueueDetails) -> int:
+def _message_count(queue: QueueDetails) -> int:
     return queue.ready + queue.delayed + queue.leased + queue.dead
 
 
 ACTIONS = {
     "purge": Action(
-        "Empty",
+        "Purge",
         lambda queue: (
-            f"All that is ready ({number(queue.ready)}) or delayed ({number(queue.delayed)}) is removed for good."
-            " What is leased stays with its holder, and the dead stay."
+            f"The queue holds {plural(queue.ready, 'ready message')} and {plural(queue.delayed, 'delayed message')}."
+            " They are deleted permanently. Leased and dead messages stay."
         ),
-        "Empty the queue",
-        lambda console, actor, queue, _sure: console.purge(actor, queue.name),
-        lambda name, count: f"{were(count)} removed from {name}",
+        "Purge the queue",
+        lambda console, actor, queue, _confirmed: console.purge(actor, queue.name),
+        lambda name, count: f"{plural(count, 'message')} {_were(count)} deleted from {name}",
     ),
     "delete": Action(
         "Delete",
-        lambda queue: f"The queue is deleted. It holds {counted(_held(queue))}.",
+        lambda queue: f"The queue holds {plural(_message_count(queue), 'message')}. It is deleted permanently.",
         "Delete the queue",
-        lambda console, actor, queue, sure: console.delete_queue(actor, queue.name, force=sure),
+        lambda console, actor, queue, confirmed: console.delete_queue(actor, queue.name, force=confirmed),
         lambda name, _count: f"queue {name} was deleted",
-        lambda queue: "Delete it together with its messages" if _held(queue) else None,
-        stays=False,
+        lambda queue: "Also delete its messages" if _message_count(queue) else None,
+        keeps_queue=False,
     ),
     "redrive": Action(
-        "Redrive the dead of",
-        lambda queue: f"{counted(queue.dead)} that died, after too many deliveries, can be received again.",
-        "Redrive them",
-        lambda console, actor, queue, _sure: console.redrive(actor, queue.name),
-        lambda name, count: f"{were(count)} put back into {name}",
+        "Redrive dead messages of",
+        lambda queue: f"The queue holds {_dead(queue.dead)}. Redriving makes them ready again.",
+        "Redrive dead messages",
+        lambda console, actor, queue, _confirmed: console.redrive(actor, queue.name),
+        lambda name, count: f"{_dead(count)} of {name} {_were(count)} redriven",
     ),
     "bury": Action(
-        "Bury the dead of",
-        lambda queue: f"{counted(queue.dead)} that died, after too many deliveries, are removed for good.",
-        "Bury them",
-        lambda console, actor, queue, _sure: console.delete_dead(actor, queue.name),
-        lambda name, count: f"{counted(count)} of {name} that had died are gone for good",
+        "Delete dead messages of",
+        lambda queue: f"The queue holds {_dead(queue.dead)}. They are deleted permanently.",
+        "Delete dead messages",
+        lambda console, actor, queue, _confirmed: console.delete_dead(actor, queue.name),
+        lambda name, count: f"{_dead(count)} of {name} {_were(count)} deleted",
     ),
 }
 
 
-def _ask_page(request: Request, queue: QueueDetails, kind: str, wrong: StafetteError | None = None) -> Response:
+def _confirm_page(request: Request, queue: QueueDetails, kind: str, error: StafetteError | None = None) -> Response:
     action = ACTIONS[kind]
     values = {
         "title": f"{action.title} {queue.name}?",
         "question": action.question(queue),
-        "doubt": action.doubt(queue),
+        "condition": action.condition(queue),
         "button": action.button,
         "dangerous": kind != "redrive",
-        "crumbs": [("/queues", "Queues"), (home(queue.name), queue.name)],
-        "back": home(queue.name),
-        "wrong": None if wrong is None else str(wrong),
+        "crumbs": [("/queues", "Queues"), (queue_url(queue.name), queue.name)],
+        "back": queue_url(queue.name),
+        "problem": None if error is None else str(error),
     }
-    return page(request, "confirm.html", values, status=200 if wrong is None else status_of(wrong))
+    return page(request, "confirm.html", values, status=200 if error is None else status_of(error))
 
 
-def _add(kind: str) -> None:
+def _add_routes(kind: str, action: Action) -> None:
     @router.get(f"/queues/{{name:name}}/{kind}")
-    async def ask(request: Request, site: TheSite, _who: Administrator, name: str) -> Response:
-        return _ask_page(request, await site.console.queue(name), kind)
+    async def confirm(request: Request, site: TheSite, _operator: Administrator, name: str) -> Response:
+        return _confirm_page(request, await site.console.queue(name), kind)
 
     @router.post(f"/queues/{{name:name}}/{kind}")
-    async def act(request: Request, site: TheSite, who: Administrator, name: str) -> Response:
-        queue, sure = await site.console.queue(name), bool((await request.form()).get("sure"))
+    async def execute(request: Request, site: TheSite, operator: Administrator, name: str) -> Response:
+        queue, confirmed = await site.console.queue(name), bool((await request.form()).get("sure"))
         try:
-            count = await ACTIONS[kind].act(site.console, who, queue, sure)
+            count = await action.execute(site.console, operator, queue, confirmed)
         except CallerError as error:
-            return _ask_page(request, queue, kind, error)
-        return done(home(name) if ACTIONS[kind].stays else "/queues", ACTIONS[kind].report(name, count or 0))
+            return _confirm_page(request, queue, kind, error)
+        return redirect(queue_url(name) if action.keeps_queue else "/queues", action.report(name, count or 0))
 
 
-for _kind in ACTIONS:
-    _add(_kind)
+for _kind, _action in ACTIONS.items():
+    _add_routes(_kind, _action)

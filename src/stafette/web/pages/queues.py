@@ -1,4 +1,4 @@
-"""Queues: the list, and one queue with its messages. Looking never locks or removes anything."""
+"""Queues: the list, and one queue with its messages. Viewing neither locks nor removes a message."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from stafette.database.views import MessageFilter, MessagePage, MessageState, Qu
 from stafette.errors import InvalidRequest
 from stafette.web import fields
 from stafette.web.access import TheSite, Viewer
-from stafette.web.fields import address
-from stafette.web.naming import in_address
+from stafette.web.fields import build_url
+from stafette.web.naming import path_segment
 from stafette.web.rendering import page
 
 router = APIRouter()
 
 STATES: tuple[MessageState, ...] = ("ready", "delayed", "leased", "dead")
 ORDERS: dict[QueueOrder, str] = {"name": "name", "ready": "most ready", "oldest": "oldest message"}
-PERSONAL = {"": "all queues", "no": "without personal ones", "yes": "personal ones only"}
+PERSONAL = {"": "all queues", "no": "without personal queues", "yes": "personal queues only"}
 FILTERS = ("sender", "receiver", "nobody", "context", "priority", "older", "newer", "text")
 LOWEST, HIGHEST = 1, 10
-NOTHING = MessagePage(messages=[], next=None, looked_at=0)
+EMPTY_PAGE = MessagePage(messages=[], next=None, looked_at=0)
 HISTORY_SECONDS = 86400
 
 
-def home(queue: str) -> str:
-    """The address of a queue."""
-    return f"/queues/{in_address(queue)}"
+def queue_url(queue: str) -> str:
+    """The URL of a queue's page."""
+    return f"/queues/{path_segment(queue)}"
 
 
 @router.get("/queues")
 async def queues(
     request: Request,
     site: TheSite,
-    _who: Viewer,
+    _operator: Viewer,
     text: str = "",
     order: QueueOrder = "name",
     personal: Annotated[str, Query(pattern="^(yes|no|)$")] = "",
@@ -44,29 +44,29 @@ async def queues(
 ) -> Response:
     """A page of the list."""
     only = {"yes": True, "no": False}.get(personal)
-    found, following = await site.console.queues(text=text, order=order, personal=only, after=after or None)
-    here = {"text": text, "order": "" if order == "name" else order, "personal": personal}
+    rows, next_after = await site.console.queues(text=text, order=order, personal=only, after=after or None)
+    query = {"text": text, "order": "" if order == "name" else order, "personal": personal}
     values = {
-        "queues": found,
-        "stock": await site.console.stock(),
+        "queues": rows,
+        "counts": await site.console.stock(),
         "text": text,
         "order": order,
         "orders": ORDERS,
         "personal": personal,
         "personals": PERSONAL,
-        "first": address("/queues", **here) if after else None,
-        "next": address("/queues", **here, after=following) if following else None,
+        "first": build_url("/queues", **query) if after else None,
+        "next": build_url("/queues", **query, after=next_after) if next_after else None,
     }
     return page(request, "queues.html", values)
 
 
-def asked_for(query: Any) -> MessageFilter:
-    """The filter that an address asks for."""
+def parse_filter(query: Any) -> MessageFilter:
+    """The filter in a query string."""
     return MessageFilter(
         sender=fields.text(query, "sender"),
         receiver="" if query.get("nobody") else fields.text(query, "receiver"),
-        context=fields.whole(query, "context"),
-        priority=fields.whole(query, "priority", LOWEST, HIGHEST),
+        context=fields.integer(query, "context"),
+        priority=fields.integer(query, "priority", LOWEST, HIGHEST),
         older_than=fields.seconds(query, "older"),
         newer_than=fields.seconds(query, "newer"),
         text=fields.text(query, "text"),
@@ -75,45 +75,50 @@ def asked_for(query: Any) -> MessageFilter:
 
 @router.get("/queues/{name:name}")
 async def queue(
-    request: Request, site: TheSite, _who: Viewer, name: str, state: MessageState = "ready", after: str | None = None
+    request: Request,
+    site: TheSite,
+    _operator: Viewer,
+    name: str,
+    state: MessageState = "ready",
+    after: str | None = None,
 ) -> Response:
-    """One queue: figures, settings, who sends and receives, and a page of its messages."""
+    """One queue: counts, settings, senders and receivers, and a page of its messages."""
     details = await site.console.queue(name)
-    said = {field: request.query_params.get(field, "") for field in FILTERS}
-    wrong, found = None, NOTHING
+    filter_ = {field: request.query_params.get(field, "") for field in FILTERS}
+    problem, messages = None, EMPTY_PAGE
     try:
-        where = asked_for(said)
-        found = await site.console.messages(name, state=state, where=where, after=after or None)
+        where = parse_filter(filter_)
+        messages = await site.console.messages(name, state=state, where=where, after=after or None)
     except InvalidRequest as error:
-        wrong = str(error)
-    base, here = home(name), {"state": "" if state == "ready" else state, **said}
+        problem = str(error)
+    base, query = queue_url(name), {"state": "" if state == "ready" else state, **filter_}
     values = {
         "queue": details,
         "base": base,
         "state": state,
-        "states": {each: address(base, **{**here, "state": "" if each == "ready" else each}) for each in STATES},
-        "filter": said,
-        "filtered": any(said.values()),
-        "wrong": wrong,
-        "messages": found,
-        "unfiltered": address(base, state=here["state"]),
-        "first": address(base, **here) if after else None,
-        "next": address(base, **here, after=found.next) if found.next else None,
+        "states": {each: build_url(base, **{**query, "state": "" if each == "ready" else each}) for each in STATES},
+        "filter": filter_,
+        "is_filtered": any(filter_.values()),
+        "problem": problem,
+        "messages": messages,
+        "unfiltered": build_url(base, state=query["state"]),
+        "first": build_url(base, **query) if after else None,
+        "next": build_url(base, **query, after=messages.next) if messages.next else None,
     }
-    return page(request, "queue.html", values, status=200 if wrong is None else 400)
+    return page(request, "queue.html", values, status=200 if problem is None else 400)
 
 
 @router.get("/queues/{name:name}/depth")
-async def depth(name: str, site: TheSite, _who: Viewer) -> dict[str, Any]:
-    """How long a queue was, for the script that draws it; the last point is of now."""
+async def depth(name: str, site: TheSite, _operator: Viewer) -> dict[str, Any]:
+    """The ready messages of a queue over time, for the script that draws them; the last point is the current count."""
     details = await site.console.queue(name)
     now = datetime.now(UTC)
     since = now - timedelta(seconds=HISTORY_SECONDS)
-    past = await site.console.queue_history(name, since=since)
+    history = await site.console.queue_history(name, since=since)
     return {
         "unit": "messages",
         "from": since.isoformat(),
         "to": now.isoformat(),
-        "at": [point.at.isoformat() for point in past] + [details.counted_at.isoformat()],
-        "lines": [{"name": "ready", "values": [point.messages for point in past] + [details.ready]}],
+        "at": [point.at.isoformat() for point in history] + [details.counted_at.isoformat()],
+        "lines": [{"name": "ready", "values": [point.messages for point in history] + [details.ready]}],
     }

@@ -1,4 +1,4 @@
-"""Search: names that contain a text, and messages by number."""
+"""Search: queues and clients by a part of their name, messages by ID or context."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from fastapi.responses import Response
 
 from stafette.database.views import Found
 from stafette.web.access import TheSite, Viewer
-from stafette.web.naming import in_address
+from stafette.web.naming import path_segment
 from stafette.web.rendering import page
 
 router = APIRouter()
 
 LIMIT = 20
-NOTHING = Found(queues=[], clients=[], messages=[])
+NO_RESULTS = Found(queues=[], clients=[], messages=[])
 
 
 @router.get("/search")
-async def search(request: Request, site: TheSite, _who: Viewer, text: str = "") -> Response:
-    """What was found; what is called exactly so comes first."""
+async def search(request: Request, site: TheSite, _operator: Viewer, text: str = "") -> Response:
+    """The results; exact matches come first."""
     text = text.strip()
-    found = await site.console.search(text, limit=LIMIT) if text else NOTHING
-    exact = [(f"/queues/{in_address(name)}", "queue", name) for name in found.queues if name == text]
-    exact += [(f"/clients/{in_address(name)}", "client", name) for name in found.clients if name == text]
+    results = await site.console.search(text, limit=LIMIT) if text else NO_RESULTS
+    exact = [(f"/queues/{path_segment(name)}", "queue", name) for name in results.queues if name == text]
+    exact += [(f"/clients/{path_segment(name)}", "client", name) for name in results.clients if name == text]
     values = {
         "text": text,
-        "found": found,
+        "results": results,
         "exact": exact,
         "limit": LIMIT,
-        "count": len(found.queues) + len(found.clients) + len(found.messages),
+        "count": len(results.queues) + len(results.clients) + len(results.messages),
     }
     return page(request, "search.html", values)

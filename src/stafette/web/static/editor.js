@@ -1,8 +1,8 @@
-// The editor: what is typed, in the text or in the form, is checked by the server a moment later. The text is the
-// document; the form follows it, and a changed field comes back as a changed text.
+// The editor: the server checks the text a moment after each change. The text is the document; the form follows it, and
+// the server puts a changed field of the form into the text.
 "use strict";
 document.addEventListener("DOMContentLoaded", () => {
-  const PATIENCE = 350;
+  const CHECK_DELAY_MS = 350;
   const editor = document.getElementById("editor");
   const text = document.getElementById("text");
   const fields = document.getElementById("fields");
@@ -10,19 +10,19 @@ document.addEventListener("DOMContentLoaded", () => {
   const plan = document.getElementById("plan");
   const gutter = document.getElementById("gutter");
   let timer = null;
-  let asked = 0;
+  let lastCheck = 0;
 
   const inputs = () => [...fields.querySelectorAll("[data-field]")];
-  const many = (count, thing) => `${count} ${thing}${count === 1 ? "" : "s"}`;
-  const span = (seconds) => seconds < 120 ? `${Math.round(seconds)} s` : seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+  const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+  const duration = (seconds) => seconds < 120 ? `${Math.round(seconds)} s` : seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 
-  // The numbers of the lines; those with a problem are marked, and it is written beside them.
-  const number = (found) => {
-    const wrong = new Map(found.filter((problem) => problem.line).map((problem) => [problem.line, problem.message]));
+  // Numbers the lines, and marks those that have a problem.
+  const numberLines = (list) => {
+    const messages = new Map(list.filter((problem) => problem.line).map((problem) => [problem.line, problem.message]));
     gutter.replaceChildren(...text.value.split("\n").map((_, i) => {
       const line = document.createElement("span");
-      line.textContent = `${wrong.has(i + 1) ? "✗" : " "}${String(i + 1).padStart(3)}\n`;
-      if (wrong.has(i + 1)) { line.className = "wrong"; line.title = wrong.get(i + 1); }
+      line.textContent = `${messages.has(i + 1) ? "✗" : " "}${String(i + 1).padStart(3)}\n`;
+      if (messages.has(i + 1)) { line.className = "wrong"; line.title = messages.get(i + 1); }
       return line;
     }));
     gutter.scrollTop = text.scrollTop;
@@ -35,17 +35,17 @@ document.addEventListener("DOMContentLoaded", () => {
     text.setSelectionRange(start, start + lines[line - 1].length);
   };
 
-  const complain = (found) => {
-    text.setAttribute("aria-invalid", found.length ? "true" : "false");
-    if (!found.length) {
-      const good = document.createElement("p");
-      good.className = "said";
-      good.textContent = "Nothing is wrong with it.";
-      problems.replaceChildren(good);
+  const showProblems = (list) => {
+    text.setAttribute("aria-invalid", list.length ? "true" : "false");
+    if (!list.length) {
+      const notice = document.createElement("p");
+      notice.className = "notice";
+      notice.textContent = "No problems.";
+      problems.replaceChildren(notice);
       return;
     }
-    const list = document.createElement("ul");
-    list.append(...found.map((problem) => {
+    const entries = document.createElement("ul");
+    entries.append(...list.map((problem) => {
       const entry = document.createElement("li");
       entry.className = "problem";
       if (problem.line) {
@@ -58,16 +58,16 @@ document.addEventListener("DOMContentLoaded", () => {
       } else entry.textContent = problem.message;
       return entry;
     }));
-    problems.replaceChildren(list);
+    problems.replaceChildren(entries);
   };
 
-  const follow = async (form) => {
+  const updateForm = async (form) => {
     if (!form) return;
-    const known = form.flatMap((part) => part.fields);
-    const here = inputs().map((input) => input.dataset.field).join();
-    if (known.map((field) => field.path).join() !== here) return redraw();
-    for (const field of known) {
-      const input = inputs().find((one) => one.dataset.field === field.path);
+    const newFields = form.flatMap((part) => part.fields);
+    const paths = inputs().map((input) => input.dataset.field).join();
+    if (newFields.map((field) => field.path).join() !== paths) return replaceForm();
+    for (const field of newFields) {
+      const input = inputs().find((candidate) => candidate.dataset.field === field.path);
       if (field.kind === "check") { input.checked = false; continue; }
       const before = editor.elements[`o:${field.path}`];
       if (before) before.value = field.value;
@@ -78,8 +78,8 @@ document.addEventListener("DOMContentLoaded", () => {
     }
   };
 
-  // A group or factor more or less: the server draws the form anew.
-  const redraw = async () => {
+  // After a group or factor was added or removed, the server renders the form again.
+  const replaceForm = async () => {
     const content = new URLSearchParams({ csrf: editor.dataset.csrf, before: editor.dataset.name, text: text.value, action: "check" });
     const answer = await fetch(editor.getAttribute("action"), { method: "POST", body: content, headers: { Accept: "text/html", "X-CSRF-Token": editor.dataset.csrf } });
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("fields");
@@ -91,35 +91,35 @@ document.addEventListener("DOMContentLoaded", () => {
 
   const check = async (field = null, value = "") => {
     clearTimeout(timer);
-    const number_ = ++asked;
+    const thisCheck = ++lastCheck;
     editor.dataset.checked = "no";
-    let found;
+    let result;
     try {
       const answer = await fetch("/lab/check", {
         method: "POST",
         headers: { "Content-Type": "application/json", "X-CSRF-Token": editor.dataset.csrf, Accept: "application/json" },
         body: JSON.stringify({ text: text.value, field, value, name: editor.dataset.name || null }),
       });
-      found = await answer.json();
-      if (!answer.ok) throw new Error(found.message);
+      result = await answer.json();
+      if (!answer.ok) throw new Error(result.message);
     } catch (error) {
-      complain([{ line: null, message: `it could not be checked: ${error.message}` }]);
+      showProblems([{ line: null, message: `not checked: ${error.message}` }]);
       return;
     }
-    if (number_ !== asked) return; // somebody went on typing
-    if (field !== null && text.value !== found.toml) text.value = found.toml;
-    complain(found.problems);
-    number(found.problems);
-    plan.textContent = found.plan ? `${many(found.plan.points, "point")}, ${many(found.plan.runs, "run")}, ${span(found.plan.seconds)} of load` : "";
-    await follow(found.form);
+    if (thisCheck !== lastCheck) return; // a newer check is on its way
+    if (field !== null && text.value !== result.toml) text.value = result.toml;
+    showProblems(result.problems);
+    numberLines(result.problems);
+    plan.textContent = result.plan ? `${plural(result.plan.points, "point")}, ${plural(result.plan.runs, "run")}, ${duration(result.plan.seconds)} of load` : "";
+    await updateForm(result.form);
     editor.dataset.checked = "yes";
   };
 
   text.addEventListener("input", () => {
     clearTimeout(timer);
     editor.dataset.checked = "no";
-    number([]);
-    timer = setTimeout(check, PATIENCE);
+    numberLines([]);
+    timer = setTimeout(check, CHECK_DELAY_MS);
   });
   text.addEventListener("scroll", () => { gutter.scrollTop = text.scrollTop; });
   fields.addEventListener("change", (event) => {

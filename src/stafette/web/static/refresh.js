@@ -1,48 +1,48 @@
-// Refreshes what is marked data-live, by hand or every few seconds: pauses while the page is hidden, never moves the
-// focus, and leaves a part alone in which somebody is writing or has marked text.
+// Refreshes the elements marked data-live, on a click or every few seconds. It pauses while the page is hidden, keeps the
+// focus, and leaves an element alone while it has an edited field or selected text.
 "use strict";
 (() => {
   const select = document.getElementById("refresh");
   if (!select) return;
-  const said = document.getElementById("refreshed");
+  const status = document.getElementById("refreshed");
   const FIELDS = "input, textarea, select";
   let timer = null;
   let busy = false;
 
-  // How to find an element again in a newer version of its part: which one it is of those that look alike.
-  const place = (element, within) => {
+  // Returns a function that finds an element again after its container was replaced: by its index among similar ones.
+  const locator = (element, container) => {
     const href = element.getAttribute("href");
-    const like = element.id ? `#${CSS.escape(element.id)}` : href ? `a[href="${CSS.escape(href)}"]` : element.localName;
-    const number = [...within.querySelectorAll(like)].indexOf(element);
+    const selector = element.id ? `#${CSS.escape(element.id)}` : href ? `a[href="${CSS.escape(href)}"]` : element.localName;
+    const index = [...container.querySelectorAll(selector)].indexOf(element);
     return () => {
-      const alike = within.querySelectorAll(like);
-      return alike[Math.min(number, alike.length - 1)] ?? null;
+      const similar = container.querySelectorAll(selector);
+      return similar[Math.min(index, similar.length - 1)] ?? null;
     };
   };
 
-  const written = (field) => field.matches("select")
+  const isEdited = (field) => field.matches("select")
     ? [...field.options].some((option) => option.selected !== option.defaultSelected)
     : field.value !== field.defaultValue || field.checked !== field.defaultChecked;
 
-  const inUse = (part, active) => {
+  const isInUse = (container, active) => {
     if (active && active.matches(FIELDS)) return true;
-    if ([...part.querySelectorAll(FIELDS)].some(written)) return true;
-    const marked = getSelection();
-    return !marked.isCollapsed && part.contains(marked.anchorNode);
+    if ([...container.querySelectorAll(FIELDS)].some(isEdited)) return true;
+    const selection = getSelection();
+    return !selection.isCollapsed && container.contains(selection.anchorNode);
   };
 
   const replace = (old, fresh) => {
     if (!fresh || old.innerHTML === fresh.innerHTML) return;
     const active = old.contains(document.activeElement) ? document.activeElement : null;
-    if (inUse(old, active)) return;
-    const open = [...old.querySelectorAll("details[open]")].map((details) => place(details, old));
+    if (isInUse(old, active)) return;
+    const openDetails = [...old.querySelectorAll("details[open]")].map((details) => locator(details, old));
     const scrolled = [...old.querySelectorAll(".scroll, pre")].filter((box) => box.scrollLeft || box.scrollTop)
-      .map((box) => [place(box, old), box.scrollLeft, box.scrollTop]);
-    const again = active && active !== old ? place(active, old) : null;
+      .map((box) => [locator(box, old), box.scrollLeft, box.scrollTop]);
+    const findActive = active && active !== old ? locator(active, old) : null;
     old.innerHTML = fresh.innerHTML;
-    for (const find of open) find()?.setAttribute("open", "");
+    for (const find of openDetails) find()?.setAttribute("open", "");
     for (const [find, left, top] of scrolled) find()?.scrollTo(left, top);
-    if (again) (again() ?? old).focus({ preventScroll: true });
+    if (findActive) (findActive() ?? old).focus({ preventScroll: true });
   };
 
   const refresh = async () => {
@@ -55,13 +55,13 @@
       if (!answer.ok) throw new Error(fresh.querySelector(".problem")?.textContent ?? answer.statusText);
       for (const old of document.querySelectorAll("[data-live][id]")) replace(old, fresh.getElementById(old.id));
       document.body.classList.remove("stale");
-      said.textContent = "";
-      said.classList.add("hidden");
+      status.textContent = "";
+      status.classList.add("hidden");
       document.dispatchEvent(new Event("refreshed"));
     } catch (error) {
       document.body.classList.add("stale");
-      said.textContent = `not refreshed: ${error.message}`;
-      said.classList.remove("hidden");
+      status.textContent = `not refreshed: ${error.message}`;
+      status.classList.remove("hidden");
     } finally {
       busy = false;
     }

@@ -1,4 +1,4 @@
-"""All pages of the laboratory; where its libraries are missing, one that says so."""
+"""All pages of the laboratory; if its libraries are missing, one page that says so."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ except ImportError as error:  # the console works without the laboratory
 
     @router.get("/lab")
     @router.get("/lab/{rest:path}")
-    async def not_here(_who: Viewer, rest: str = "") -> None:
+    async def not_installed(_operator: Viewer, rest: str = "") -> None:
         """Say what to install."""
         raise InvalidRequest(f"the laboratory needs {missing}; install stafette[lab]")
 else:
-    for part in (lab_list, lab_editor, lab_queue, lab_series):
-        router.include_router(part.router, prefix="/lab")
+    for module in (lab_list, lab_editor, lab_queue, lab_series):
+        router.include_router(module.router, prefix="/lab")
