@@ -125,9 +125,9 @@ async def test_the_filter_form_makes_an_address(enter: Entrance, messenger: Clie
     await expect(page.get_by_label("Sender", exact=True)).to_have_value(messenger.name)
     await follow(page.get_by_role("link", name="Clear filter"))
     assert len(await rows(page)) == 50
-    await page.get_by_role("region", name="Senders").get_by_role("link", name=messenger.name).click()
+    await page.get_by_role("region", name="Senders", exact=True).get_by_role("link", name=messenger.name).click()
     await page.wait_for_url(f"**/queues/formed?sender={messenger.name}")
-    await page.get_by_role("region", name="Receivers").get_by_role("link", name="anyone").click()
+    await page.get_by_role("region", name="Receivers", exact=True).get_by_role("link", name="anyone").click()
     await page.wait_for_url("**/queues/formed?nobody=1")
 
 

@@ -75,10 +75,12 @@ async def test_everything_is_text(page: Page, system: System, payload: str) -> N
     await opened(page, queue)
     assert await heading(page) == payload
     assert await page.title() == f"{' '.join(payload.split())} · Stafette"
-    await follow(page.get_by_role("region", name="Senders").get_by_role("link"))
+    await follow(page.get_by_role("region", name="Senders", exact=True).get_by_role("link"))
     await expect(page.get_by_label("Sender", exact=True)).to_have_value(payload)
     await expect(page.locator("#messages tbody tr")).to_have_count(2)
-    await follow(page.get_by_role("region", name="Receivers").get_by_role("link").filter(has_not_text="anyone"))
+    await follow(
+        page.get_by_role("region", name="Receivers", exact=True).get_by_role("link").filter(has_not_text="anyone")
+    )
     await expect(page.locator("#messages tbody tr")).to_have_count(1)
     await follow(page.locator("#messages tbody th a"))
     assert await heading(page) == f"Message {sent}"
