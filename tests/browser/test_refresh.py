@@ -53,7 +53,7 @@ async def test_by_hand(enter: Entrance, messenger: Client) -> None:
     await pass_time(page, 120_000)
     assert made == []
     messenger.send("by hand", "new")
-    await page.get_by_role("button", name="Refresh now").click()
+    await page.get_by_role("button", name="Refresh").click()
     await expect(page.locator("#messages tbody tr")).to_have_count(1)
     assert len(made) == 1
 
@@ -145,6 +145,6 @@ async def test_what_goes_wrong_is_said(enter: Entrance, messenger: Client) -> No
     messenger.create_queue("short-lived")
     page = await enter("/queues/short-lived", allowed="404")
     messenger.delete_queue("short-lived")
-    await page.get_by_role("button", name="Refresh now").click()
+    await page.get_by_role("button", name="Refresh").click()
     await expect(page.locator("#refreshed")).to_contain_text("not refreshed: there is no queue short-lived")
     await expect(page.get_by_role("heading", level=1)).to_have_text("short-lived")

@@ -33,7 +33,7 @@ NAVIGATION = (
     ("/audit", "Audit"),
     ("/api", "API"),
 )
-REFRESHES = ((0, "manual refresh"), (2, "every 2 s"), (5, "every 5 s"), (30, "every 30 s"))
+REFRESHES = ((0, "manual"), (2, "every 2 s"), (5, "every 5 s"), (30, "every 30 s"))
 
 
 def page(
