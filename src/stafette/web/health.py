@@ -51,7 +51,9 @@ def _counts(counts: Stock, now: datetime) -> Check:
 
 def _dead_messages(counts: Stock) -> Check:
     if counts.dead:
-        return Check("dead messages", "open", f"{counts.dead:,}; find the cause, then redrive or delete them")
+        return Check(
+            "dead messages", "open", f"{plural(counts.dead, 'message')}; find the cause, then redrive or delete"
+        )
     return Check("dead messages", "good", "none")
 
 

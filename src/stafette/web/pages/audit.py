@@ -18,6 +18,8 @@ router = APIRouter()
 
 PAGE_LINES = 100
 QUEUE_ACTIONS = ("create queue", "delete queue", "send", "purge", "redrive", "bury")
+ACTION_LABELS = {"bury": "delete dead messages"}
+"""Actions that are stored under another name."""
 CLIENT_ACTIONS = ("disconnect", "delete client")
 COUNT = re.compile(r"(?:(\d+) messages|with its messages)?")
 
@@ -37,6 +39,7 @@ async def audit(
     lines = await site.console.audit_lines(before=before, limit=PAGE_LINES + 1)
     values = {
         "lines": [(line, detail(line)) for line in lines[:PAGE_LINES]],
+        "action_labels": ACTION_LABELS,
         "queue_actions": QUEUE_ACTIONS,
         "client_actions": CLIENT_ACTIONS,
         "first": "/audit" if before else None,

@@ -98,7 +98,7 @@ def _delete_question(client: ClientDetails) -> str:
     state = "It is online; disconnect it first." if client.broker else "It is offline."
     waiting = plural(sum(queue.count for queue in client.waiting), "message")
     return (
-        f"{state} Its personal queue and the messages addressed to it ({waiting}) are deleted permanently."
+        f"{state} Its personal queue and the messages addressed to it ({waiting}) will be deleted permanently."
         " The messages it sent stay. Its name becomes free."
     )
 

@@ -163,7 +163,7 @@ async def confirm_delete(request: Request, site: TheSite, _operator: Administrat
     experiment = _experiments(site).find("own", name)
     values = {
         "title": f"Delete the experiment {name}", "action": f"/lab/experiments/{path_segment(name)}/delete",
-        "question": f"The file {experiment.path.name} is deleted permanently. The series of the experiment stay.",
+        "question": f"The file {experiment.path.name} will be deleted permanently. The series of the experiment stay.",
         "back": f"/lab/experiments/{path_segment(name)}", "button": "Delete the experiment",
     }  # fmt: skip
     return page(request, "lab/confirm.html", values)

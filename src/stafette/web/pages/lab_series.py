@@ -147,8 +147,8 @@ async def confirm_delete(request: Request, site: TheSite, _operator: Administrat
     finished = sum(run.state == "done" for run in series.record.runs)
     values = {
         "title": f"Delete the series {name}", "action": f"/lab/series/{path_segment(name)}/delete",
-        "question": f"The series has {plural(finished, 'finished run')}. It is deleted permanently, with traces, logs"
-        " and analysis. Its experiment stays.",
+        "question": f"The series has {plural(finished, 'finished run')}. It will be deleted permanently, with traces,"
+        " logs and analysis. Its experiment stays.",
         "back": f"/lab/series/{path_segment(name)}", "button": "Delete the series",
     }  # fmt: skip
     return page(request, "lab/confirm.html", values)

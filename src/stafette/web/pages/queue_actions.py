@@ -119,8 +119,8 @@ ACTIONS = {
     "purge": Action(
         "Purge",
         lambda queue: (
-            f"The queue holds {plural(queue.ready, 'ready message')} and {plural(queue.delayed, 'delayed message')}."
-            " They are deleted permanently. Leased and dead messages stay."
+            f"{plural(queue.ready, 'ready message')} and {plural(queue.delayed, 'delayed message')} will be deleted"
+            " permanently. Leased and dead messages stay."
         ),
         "Purge the queue",
         lambda console, actor, queue, _confirmed: console.purge(actor, queue.name),
@@ -128,7 +128,7 @@ ACTIONS = {
     ),
     "delete": Action(
         "Delete",
-        lambda queue: f"The queue holds {plural(_message_count(queue), 'message')}. It is deleted permanently.",
+        lambda queue: f"The queue holds {plural(_message_count(queue), 'message')}. It will be deleted permanently.",
         "Delete the queue",
         lambda console, actor, queue, confirmed: console.delete_queue(actor, queue.name, force=confirmed),
         lambda name, _count: f"queue {name} was deleted",
@@ -137,14 +137,14 @@ ACTIONS = {
     ),
     "redrive": Action(
         "Redrive dead messages of",
-        lambda queue: f"The queue holds {_dead(queue.dead)}. Redriving makes them ready again.",
+        lambda queue: f"{_dead(queue.dead)} will be ready again.",
         "Redrive dead messages",
         lambda console, actor, queue, _confirmed: console.redrive(actor, queue.name),
         lambda name, count: f"{_dead(count)} of {name} {_were(count)} redriven",
     ),
     "bury": Action(
         "Delete dead messages of",
-        lambda queue: f"The queue holds {_dead(queue.dead)}. They are deleted permanently.",
+        lambda queue: f"{_dead(queue.dead)} will be deleted permanently.",
         "Delete dead messages",
         lambda console, actor, queue, _confirmed: console.delete_dead(actor, queue.name),
         lambda name, count: f"{_dead(count)} of {name} {_were(count)} deleted",
