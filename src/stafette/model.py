@@ -152,7 +152,7 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         QueueOption(
             kind="flag",
             label="Exclude own messages",
-            help="Nobody is handed what it sent itself.",
+            help="A client does not get messages that it sent itself.",
         ),
     ] = False
     max_body: Annotated[
@@ -160,7 +160,7 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         QueueOption(
             kind="number",
             label="Maximum body size",
-            help="Bytes in a message, at most.",
+            help="Maximum size of a message's body, in bytes.",
             bounds=(0, 67_108_864),
             default=1_048_576,
             unit="bytes",
@@ -171,8 +171,8 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         QueueOption(
             kind="number",
             label="Maximum deliveries",
-            help="After so many a message is dead.",
-            hint="A message that was returned this many times is dead.",
+            help="Maximum deliveries of a message; after that it is dead.",
+            hint="A message that was leased this often without being acknowledged is dead.",
             bounds=(1, 32_767),
             default=5,
         ),
@@ -182,8 +182,8 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         QueueOption(
             kind="queue",
             label="Dead-letter queue",
-            help="Where dead messages go.",
-            hint="An existing queue. Without one, dead messages stay in this queue, apart from the others.",
+            help="The queue to which dead messages are moved.",
+            hint="An existing queue; without one, dead messages stay in this queue, where nobody receives them.",
             bounds=(1, 201),
         ),
     ] = None

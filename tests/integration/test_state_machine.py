@@ -479,7 +479,9 @@ class StoreMachine(RuleBasedStateMachine):
         """After an attempt with forged tokens, which changes nothing."""
         forged = [msgspec.structs.replace(lease, token=-lease.token) for lease in held]
         for attempt in ("ack", "nack", "extend"):
-            refused: list[object] = self.run(getattr(self.store.messages, attempt)(endings(attempt, forged, delays, times)))
+            refused: list[object] = self.run(
+                getattr(self.store.messages, attempt)(endings(attempt, forged, delays, times))
+            )
             assert all(isinstance(answer, LeaseLost) for answer in refused)
         requests = endings(end, held, delays, times)
         actual, expected = self.run(getattr(self.store.messages, end)(requests)), getattr(self.model, end)(requests)

@@ -18,7 +18,7 @@ from stafette.database.messages import ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
 from stafette.model import DEFAULT_PRIORITY, Draft, Headers, Message, Order, Queue, Selection
-from stafette.protocol.outcomes import EMPTY, OK
+from stafette.protocol.trace_fields import EMPTY, OK
 from stafette.trace import NOT_APPLICABLE, Trace
 
 MOST_CONNECTIONS = 32

@@ -84,7 +84,7 @@ async def audit(
     site: TheSite, _operator: Viewer, before: Annotated[int | None, Query(ge=0, le=LARGEST)] = None, limit: Limit = 100
 ) -> Response:
     """List changes by operators, the newest first."""
-    return json_answer(answers.Audit(await site.console.audit_lines(before=before, limit=limit)))
+    return json_answer(answers.Audit(await site.console.audit.lines(before=before, limit=limit)))
 
 
 # Queues
@@ -199,7 +199,7 @@ async def send(queue: Name, message: NewMessage, site: TheSite, operator: Admini
         ttl=message.ttl,
         key=message.key,
     )
-    await site.console.record(operator, "send", queue, f"message {ids[0]}")
+    await site.console.audit.record(operator, "send", queue, f"message {ids[0]}")
     return json_answer(answers.Sent(ids), 201)
 
 
@@ -213,7 +213,7 @@ async def receive(queue: Name, request: ReceiveRequest, site: TheSite, operator:
     if first is not None and request.count > 1:
         messages += await client.receive_many(queue, request.count - 1, sender=sender, context=context, order=order)
     if messages:
-        await site.console.record(operator, "receive", queue, f"{len(messages)} messages")
+        await site.console.audit.record(operator, "receive", queue, f"{len(messages)} messages")
     return json_answer(answers.Messages([answers.full_message(message) for message in messages]))
 
 

@@ -87,7 +87,7 @@ class Row:
 
 def list_series(folder: Path) -> list[Row]:
     """All series, the newest first."""
-    return [_row(series) for series in reversed(series_folder.every(folder))]
+    return [_row(series) for series in reversed(series_folder.all_series(folder))]
 
 
 def _row(series: Series) -> Row:
@@ -155,12 +155,12 @@ def analysis(series: Series) -> Analysis:
 @functools.lru_cache(maxsize=4)
 def _cached_analysis(folder: Path, _changed_at: int) -> Analysis:
     from stafette.report import figures, page  # loads Plotly, which is slow
-    from stafette.report.headline import key_figures
+    from stafette.report.headline import key_metrics
     from stafette.report.sections import drawn_runs, sections
 
     tables, metadata = page.load(folder)
-    runs = figures.run_facts(tables, metadata)
-    key, intervals = key_figures(runs, tables)
+    runs = figures.run_metadata(tables, metadata)
+    key, intervals = key_metrics(runs, tables)
     return Analysis(
         sections(tables, runs, metadata.get("notes") or ()), [run.title for run in drawn_runs(runs)], key, intervals
     )

@@ -36,7 +36,7 @@ async def audit(
     request: Request, site: TheSite, _operator: Viewer, before: Annotated[int | None, Query(ge=1, lt=BIGINT)] = None
 ) -> Response:
     """A page of lines, the newest first."""
-    lines = await site.console.audit_lines(before=before, limit=PAGE_LINES + 1)
+    lines = await site.console.audit.lines(before=before, limit=PAGE_LINES + 1)
     values = {
         "lines": [(line, detail(line)) for line in lines[:PAGE_LINES]],
         "action_labels": ACTION_LABELS,

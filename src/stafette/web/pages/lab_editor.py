@@ -62,7 +62,7 @@ async def new(
 
 
 def _new_name(site: Site) -> str:
-    used = {experiment.name for experiment in _experiments(site).listed("own")}
+    used = {experiment.name for experiment in _experiments(site).entries("own")}
     names = ("my-experiment", *(f"my-experiment-{number}" for number in range(2, len(used) + 3)))
     return next(name for name in names if name not in used)
 
@@ -130,7 +130,7 @@ async def save(request: Request, site: TheSite, operator: Administrator) -> Resp
         experiment = _experiments(site).save(name, text, before)
     except InvalidRequest as error:
         return await _page(request, site, operator, text, before=before, problem=str(error), state=state)
-    await site.console.record(operator, "save experiment", experiment.name)
+    await site.console.audit.record(operator, "save experiment", experiment.name)
     url = f"/lab/experiments/{path_segment(experiment.name)}"
     return redirect(url, f"experiment {experiment.name} was saved")
 
@@ -142,8 +142,8 @@ def _check_behaviour_files(site: Site, files: list[str]) -> None:
 
 
 async def _page(
-    request: Request, site: Site, operator: Operator, text: str, *, before: str | None, saved: Listed | None = None,
-    problem: str | None = None, state: EditorState | None = None,
+    request: Request, site: Site, operator: Operator, text: str, *, before: str | None,
+    saved: ExperimentEntry | None = None, problem: str | None = None, state: EditorState | None = None,
 ) -> Response:  # fmt: skip
     folder = saved.path.parent if saved else _experiments(site).folder
     stem = saved.path.stem if saved else before
@@ -176,5 +176,5 @@ async def delete(site: TheSite, operator: Administrator, name: str) -> Response:
     if any(job.file == str(experiment.path) for job in site.job_queue.waiting()):
         raise InvalidRequest(f"{name} is in the queue of runs; remove it there first, or wait until it ends")
     _experiments(site).delete(name)
-    await site.console.record(operator, "delete experiment", name)
+    await site.console.audit.record(operator, "delete experiment", name)
     return redirect("/lab", f"experiment {name} was deleted")

@@ -33,14 +33,14 @@ async def index(request: Request, site: TheSite, _operator: Viewer) -> Response:
 
     def read_folders() -> dict[str, Any]:
         return {
-            "own": experiments.listed("own"),
-            "library": experiments.listed("library"),
+            "own": experiments.entries("own"),
+            "library": experiments.entries("library"),
             "series": series_results.list_series(site.job_queue.runs),
         }
 
     lists = await asyncio.to_thread(read_folders)
     queue = {"waiting": site.job_queue.waiting(), "ended": site.job_queue.ended()[:5], "works": site.job_queue.works}
-    return page(request, "lab/index.html", {**lists, **queue, "live": site.job_queue.live})
+    return page(request, "lab/index.html", {**lists, **queue, "live": site.job_queue.progress})
 
 
 @router.get("/compare")
@@ -57,7 +57,7 @@ async def compare(
     result = None
     if a and b:
         sides = [series_results.find(site.job_queue.runs, name) for name in (a, b)]
-        result = await asyncio.to_thread(comparison.compared, *sides)
+        result = await asyncio.to_thread(comparison.compare_series, *sides)
     values = {
         "a": a, "b": b, "names": names, "comparison": result, "level": LEVEL,
         "rows": [_row(difference) for difference in result.differences] if result else [],
@@ -106,5 +106,5 @@ async def import_series(site: TheSite, operator: Administrator, file: UploadFile
                 raise InvalidRequest(str(error).replace(copy.name, file.filename or "the file")) from error
     except OSError as error:
         raise InvalidRequest(f"cannot store the file in {runs}: {error.strerror}") from error
-    await site.console.record(operator, "import series", series.name, file.filename or "")
+    await site.console.audit.record(operator, "import series", series.name, file.filename or "")
     return redirect(f"/lab/series/{path_segment(series.name)}", f"series {series.name} was imported")

@@ -39,7 +39,7 @@ async def add(
         raise InvalidRequest(f"{name} has no profile {profile[:60]}; choose one from the list")
     file = str(experiment.path)
     job = site.job_queue.add("run", name, file=file, profile=profile or None, new=new, analyse=analyse)
-    await site.console.record(operator, "queue run", name, f"job {job.id}, profile {profile or '-'}")
+    await site.console.audit.record(operator, "queue run", name, f"job {job.id}, profile {profile or '-'}")
     return redirect(f"/lab/queue/{job.id}", f"{name} was queued as job {job.id}")
 
 
@@ -62,7 +62,7 @@ async def add_series(
         job = site.job_queue.add("run", series.record.experiment, series=name, profile=series.record.profile)
     else:
         raise InvalidRequest(f"there is no action {what[:40]!r} for a series; choose 'analyse' or 'go on'")
-    await site.console.record(operator, f"queue {job.kind}", name, f"job {job.id}")
+    await site.console.audit.record(operator, f"queue {job.kind}", name, f"job {job.id}")
     return redirect(f"/lab/queue/{job.id}", f"{name} was queued as job {job.id}")
 
 
@@ -70,7 +70,7 @@ async def add_series(
 async def move_up(site: TheSite, operator: Administrator, id: str) -> Response:  # noqa: A002
     """Move a waiting job one position up."""
     job = site.job_queue.move_up(id)
-    await site.console.record(operator, "move up job", job.experiment, f"job {id}")
+    await site.console.audit.record(operator, "move up job", job.experiment, f"job {id}")
     return redirect("/lab#queue", f"job {id} was moved up")
 
 
@@ -78,7 +78,7 @@ async def move_up(site: TheSite, operator: Administrator, id: str) -> Response: 
 async def remove(site: TheSite, operator: Administrator, id: str) -> Response:  # noqa: A002
     """Remove a waiting job."""
     job = site.job_queue.remove(id)
-    await site.console.record(operator, "remove job", job.experiment, f"job {id}")
+    await site.console.audit.record(operator, "remove job", job.experiment, f"job {id}")
     return redirect("/lab#queue", f"job {id} ({job.experiment}) was removed from the queue")
 
 
@@ -86,7 +86,7 @@ async def remove(site: TheSite, operator: Administrator, id: str) -> Response:  
 async def stop(site: TheSite, operator: Administrator, id: str) -> Response:  # noqa: A002
     """Stop the job that runs."""
     job = site.job_queue.stop(id)
-    await site.console.record(operator, "stop job", job.experiment, f"job {id}")
+    await site.console.audit.record(operator, "stop job", job.experiment, f"job {id}")
     return redirect(f"/lab/queue/{id}", f"job {id} is being stopped; its processes end in a moment")
 
 
@@ -122,7 +122,7 @@ async def _events(site: Site, job: Job) -> AsyncIterator[str]:
     points = lines = 0
     first = True
     while not job.over:
-        live = site.job_queue.live(job.id)
+        live = site.job_queue.progress(job.id)
         if live is None:  # the job is waiting
             yield _event("state", _state(job, None) | {"points": [], "lines": []}) if first else ": waiting\n\n"
             first = False
@@ -144,7 +144,7 @@ async def _events(site: Site, job: Job) -> AsyncIterator[str]:
         yield _event("end", {"state": job.state, "sentence": job.sentence, "series": job.series})
 
 
-def _state(job: Job, live: Live | None, points: int = 0, lines: int = 0) -> dict[str, Any]:
+def _state(job: Job, live: JobProgress | None, points: int = 0, lines: int = 0) -> dict[str, Any]:
     """The state of a job as the page's script gets it."""
     idle: dict[str, Any] = {"series": job.series, "phase": job.state, "progress": None}
     return {"job": job.state, **(live.state(points, lines) if live else idle)}

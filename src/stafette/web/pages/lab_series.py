@@ -55,8 +55,8 @@ async def show(
 
     results = await asyncio.to_thread(read_results)
     values = {
-        "series": series, "record": series.record, "settings": series.record.settings, "metrics": SHOWN, "run": run,
-        "queued": site.job_queue.uses(name),
+        "series": series, "record": series.record, "settings": series.record.settings, "metrics": POINT_METRICS,
+        "run": run, "queued": site.job_queue.uses(name),
         "started": _moment(series.record.started_at), "ended": _moment(series.record.ended_at),
     }  # fmt: skip
     return page(request, "lab/series.html", {**results, **values})
@@ -89,7 +89,7 @@ async def report(site: TheSite, _operator: Viewer, name: str) -> Response:
 async def download(site: TheSite, _operator: Viewer, name: str) -> Response:
     """The whole series as a zip file."""
     series = _find(site, name)
-    pieces = archive.streamed(series)
+    pieces = archive.stream(series)
     first = await asyncio.to_thread(next, pieces, b"")  # errors show before the answer begins
 
     def all_pieces() -> Iterator[bytes]:
@@ -161,5 +161,5 @@ async def delete(site: TheSite, operator: Administrator, name: str) -> Response:
     if site.job_queue.uses(name):
         raise InvalidRequest(f"{name} is in the queue of runs; stop or remove that job first, or wait until it ends")
     await asyncio.to_thread(archive.remove, series)
-    await site.console.record(operator, "delete series", name)
+    await site.console.audit.record(operator, "delete series", name)
     return redirect("/lab", f"series {name} was deleted")

@@ -87,7 +87,7 @@ async def send(request: Request, site: TheSite, operator: Administrator, name: s
         if isinstance(error, Unavailable):
             await site.link.close()
         return send_page(request, queue, form, error)
-    await site.console.record(operator, "send", name, f"message {message_id}")
+    await site.console.audit.record(operator, "send", name, f"message {message_id}")
     return redirect(queue_url(name), f"message {message_id} was sent to {name}")
 
 
