@@ -7,15 +7,24 @@ import gc
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+
+import stafette.aio
+from stafette.broker.limits import Limits
+from stafette.broker.runtime import Runtime
+from stafette.broker.server import BrokerSettings, running
+from stafette.client.aio import Client
+from tests.support.brokers import Connect, StartBroker
+from tests.support.databases import Databases, serve
+from tests.support.java_options import SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,8 +38,6 @@ PAGES = "documents/test_pages.py"
 """Each of its tests starts a system of its own, and some take a minute."""
 FIRST = ("spark", "browser", PAGES, "integration/lab", "integration/test_demo", "integration/web")
 """What takes longest begins first, so that nobody waits for it at the end."""
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a Java that ends before its best compiler has earned back its time: a small analysis takes 31 % less of it."""
 MEMORY = Path("/dev/shm")
 ROOM = 8 * 2**30
 """Bytes that tests may have lying about at a time, and as much again."""
@@ -96,6 +103,50 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
+    """The PostgreSQL that Stafette brings along."""
+    yield from serve(tmp_path_factory.mktemp("postgres"), None)
+
+
+@pytest.fixture
+async def database(databases: Databases) -> str:
+    """The URL of an empty, migrated database."""
+    await databases.clear()
+    return databases.migrated
+
+
+@pytest.fixture
+async def brokers(database: str) -> AsyncIterator[StartBroker]:
+    """Starts brokers in this process, each on a free port, over one empty database; returns runtime and URL."""
+    async with AsyncExitStack() as stack:
+
+        async def start(**limits: int) -> tuple[Runtime, str]:
+            settings = BrokerSettings(database=database, port=0, limits=Limits(**limits))
+            runtime, port = await stack.enter_async_context(running(settings))
+            return runtime, f"stafette://127.0.0.1:{port}"
+
+        yield start
+
+
+@pytest.fixture
+async def broker(brokers: StartBroker) -> str:
+    """The URL of one broker."""
+    _, url = await brokers()
+    return url
+
+
+@pytest.fixture
+async def connect(broker: str) -> AsyncIterator[Connect]:
+    """Connects clients, by name, to the one broker or to a URL, and closes them at the end."""
+    async with AsyncExitStack() as stack:
+
+        async def start(name: str, url: str = broker, **options: Any) -> Client:
+            return await stack.enter_async_context(await stafette.aio.connect(url, name=name, **options))
+
+        yield start
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,8 @@ import pytest
 from stafette import errors
 from stafette.client.aio import Client
 from stafette.protocol import messages as wire
-from tests.acceptance.conftest import Brokers, Connect, drained, got, raw_answers
+from tests.support.brokers import Connect, StartBroker, drained, got
+from tests.support.protocol_client import raw_answers
 
 
 @pytest.fixture
@@ -139,7 +140,7 @@ async def test_two_who_delete_at_once_get_two_messages(sender: Client, receiver:
         assert {got(here).text, got(there).text} == {f"{round_} a", f"{round_} b"}
 
 
-async def test_the_broker_alone_echoes_without_the_database(brokers: Brokers, connect: Connect) -> None:
+async def test_the_broker_alone_echoes_without_the_database(brokers: StartBroker, connect: Connect) -> None:
     runtime, url = await brokers()
     client = await connect("1", url)
     before = sum(runtime.core.metrics.batch_requests.counts)

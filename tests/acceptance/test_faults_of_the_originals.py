@@ -38,18 +38,10 @@ from stafette.broker.server import BrokerSettings, running
 from stafette.client.aio import Client
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
-from stafette.database.pool import Pool
-from tests.acceptance.conftest import (
-    A_DAY,
-    PATIENCE_SECONDS,
-    Brokers,
-    Connect,
-    Wire,
-    drained,
-    got,
-    until,
-    when_it_works,
-)
+from stafette.database.store import Store
+from tests.support.brokers import Connect, StartBroker, drained, got, when_it_works
+from tests.support.protocol_client import Wire
+from tests.support.waiting import A_DAY, PATIENCE_SECONDS, until
 
 READERS = 16
 IDLE = 64
@@ -174,7 +166,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-async def idle(brokers: Brokers, statements: list[str]) -> AsyncIterator[tuple[Runtime, list[Client]]]:
+async def idle(brokers: StartBroker, statements: list[str]) -> AsyncIterator[tuple[Runtime, list[Client]]]:
     """One broker and its clients, who all wait for a message that does not come."""
     runtime, url = await brokers()
     async with AsyncExitStack() as stack:
@@ -242,7 +234,7 @@ async def test_clients_that_died_cost_nothing(idle: tuple[Runtime, list[Client]]
 # An answer instead of a drop
 
 
-async def test_overload_is_answered_request_by_request(brokers: Brokers, connect: Connect) -> None:
+async def test_overload_is_answered_request_by_request(brokers: StartBroker, connect: Connect) -> None:
     runtime, url = await brokers(in_flight=40, in_flight_per_client=100)
     clients = [await connect(f"client {number}", url) for number in range(8)]
     await clients[0].create_queue("jobs")
@@ -391,7 +383,7 @@ async def test_many_die_at_once_and_come_back(connect: Connect, broker: str, els
 
 
 async def test_a_broker_that_is_lost_does_not_keep_its_names(
-    brokers: Brokers, connect: Connect, database: str, monkeypatch: pytest.MonkeyPatch
+    brokers: StartBroker, connect: Connect, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heartbeat = Heartbeat.round
     monkeypatch.setattr(Heartbeat, "round", no_heartbeat)

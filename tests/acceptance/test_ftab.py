@@ -43,7 +43,7 @@ import pytest
 
 from stafette import errors
 from stafette.client.aio import Client
-from tests.acceptance.conftest import Brokers, Connect, drained, got
+from tests.support.brokers import Connect, StartBroker, drained, got
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def test_connect_registers_a_client_and_finds_it_again_later(connect: Conn
     assert later.last_seen_at > first.last_seen_at
 
 
-async def test_connect_to_a_full_server(brokers: Brokers, connect: Connect, elsewhere: str) -> None:
+async def test_connect_to_a_full_server(brokers: StartBroker, connect: Connect, elsewhere: str) -> None:
     _, small = await brokers(clients=1)
     larry = await connect("larry", small)
     with pytest.raises(errors.ServerFull):

@@ -36,7 +36,7 @@ from stafette.broker.server import BrokerSettings, running
 from stafette.client.aio import Client
 from stafette.model import Message
 from stafette.protocol import messages as wire
-from tests.acceptance.conftest import Brokers, Connect, drained, got
+from tests.support.brokers import Connect, StartBroker, drained, got
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ async def test_a_read_of_the_sender_does_not_hold_up_that_of_another(karolos: Cl
     assert got(await his).text == "for karolos"
 
 
-async def test_end_to_end_two_brokers_and_four_clients(brokers: Brokers, connect: Connect) -> None:
+async def test_end_to_end_two_brokers_and_four_clients(brokers: StartBroker, connect: Connect) -> None:
     """Everybody sends to everybody and to anyone: each request has its answer, each message one reader, not its own."""
     nodes = [await brokers(), await brokers()]
     names = ["karolos", "anna", "eleni", "nikos"]

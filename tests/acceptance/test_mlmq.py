@@ -45,7 +45,7 @@ import stafette.aio
 from stafette import errors
 from stafette.broker.server import BrokerSettings, running
 from stafette.client.aio import Client
-from tests.acceptance.conftest import Brokers, Connect, drained, got, when_it_works
+from tests.support.brokers import Connect, StartBroker, drained, got, when_it_works
 
 STRUCTURE_LOCK = 5746661
 """Whoever holds this alone keeps the database from answering sends."""
@@ -257,7 +257,9 @@ async def test_a_request_that_is_not_answered_in_time(connect: Connect, database
         await hasty.request("public", b"anyone?", timeout=0.05)
 
 
-async def test_load_that_is_too_much_is_shed_with_an_answer(brokers: Brokers, connect: Connect, database: str) -> None:
+async def test_load_that_is_too_much_is_shed_with_an_answer(
+    brokers: StartBroker, connect: Connect, database: str
+) -> None:
     _, url = await brokers(in_flight=8)
     clients = [await connect(f"client {number}", url) for number in range(20)]
     await clients[0].create_queue("public")

@@ -16,7 +16,7 @@ import pytest
 from stafette.statistics.factorial import Analysis, analyse
 from stafette.statistics.intervals import deviation_interval_from, mean_interval_from
 from stafette.statistics.linear import design_matrix, fit_interactions, interactions
-from tests.acceptance.ftab_tables import Printed, ftab
+from tests.support.ftab_tables import Printed, ftab
 
 # mlmq, figure 12: clients, brokers, workers, database connections; the last varies fastest
 

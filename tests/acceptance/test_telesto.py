@@ -54,7 +54,8 @@ from stafette.client.aio import Client
 from stafette.database.messages import Messages, ReadRequest
 from stafette.model import Message, Order, Selection
 from stafette.protocol import messages as wire
-from tests.acceptance.conftest import Connect, drained, got, raw_answers
+from tests.support.brokers import Connect, drained, got
+from tests.support.protocol_client import raw_answers
 
 HELLO = wire.encode(wire.Hello(1, wire.VERSION, "packets"))
 

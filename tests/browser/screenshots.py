@@ -16,8 +16,8 @@ from pathlib import Path
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 
 import stafette.aio
-from tests.browser.conftest import CHROMIUM, log_in
-from tests.whole_system import System, whole_system
+from tests.support.browser_pages import CHROMIUM, log_in
+from tests.support.stafette_up import System, whole_system
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SMOKE = Path(__file__).parents[2] / "experiments" / "smoke"

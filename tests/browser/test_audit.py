@@ -5,8 +5,7 @@ from __future__ import annotations
 from playwright.async_api import expect
 
 from stafette.client.sync import Client
-from tests.browser.conftest import Entrance
-from tests.browser.looks import follow, forced, looks_well, token_of
+from tests.support.browser_pages import Entrance, follow, forced, looks_well, token_of
 
 
 async def test_every_change_is_written_down(enter: Entrance, messenger: Client) -> None:

@@ -8,9 +8,8 @@ import pytest
 from playwright.async_api import expect
 
 from stafette.client.sync import Client
-from tests.browser.conftest import Entrance
-from tests.browser.looks import forced, looks_well, token_of
-from tests.whole_system import System, whole_system
+from tests.support.browser_pages import Entrance, forced, looks_well, token_of
+from tests.support.stafette_up import System, whole_system
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,8 @@ from playwright.async_api import expect
 import stafette
 from stafette.client.sync import Client
 from stafette.errors import ClientNotFound
-from tests.browser.conftest import Entrance
-from tests.browser.looks import follow, following_pages, forced, looks_well, token_of
-from tests.whole_system import System
+from tests.support.browser_pages import Entrance, follow, following_pages, forced, looks_well, token_of
+from tests.support.stafette_up import System
 
 
 async def test_the_list(enter: Entrance, system: System, messenger: Client) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from tests.browser.conftest import Entrance, assert_accessible
-from tests.browser.looks import follow, forced, looks_well, token_of
-from tests.whole_system import System
+from tests.support.browser_pages import Entrance, assert_accessible, follow, forced, looks_well, token_of
+from tests.support.stafette_up import System
 
 RUN_SECONDS = 180
 """A run starts a PostgreSQL of its own, and machines that test are often busy."""

@@ -6,10 +6,9 @@ import pytest
 from playwright.async_api import expect
 
 from stafette.client.sync import Client
-from stafette.web.body_views import HEX_BYTES, detect_format, render_body
-from tests.browser.conftest import Entrance
-from tests.browser.looks import follow, looks_well
-from tests.whole_system import System
+from stafette.web.bodies import HEX_BYTES, natural_view, view
+from tests.support.browser_pages import Entrance, follow, looks_well
+from tests.support.stafette_up import System
 
 
 async def test_json_text_and_hex(enter: Entrance, messenger: Client) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from playwright.async_api import expect
 
 from stafette.client.sync import Client
-from tests.browser.conftest import Entrance, assert_accessible
-from tests.browser.looks import looks_well
-from tests.whole_system import System
+from tests.support.browser_pages import Entrance, assert_accessible, looks_well
+from tests.support.stafette_up import System
 
 
 async def test_nobody_sees_anything_without_a_secret(enter: Entrance, system: System) -> None:

@@ -9,9 +9,8 @@ from playwright.async_api import Page, expect
 
 from stafette.client.sync import Client
 from stafette.errors import QueueNotFound
-from tests.browser.conftest import Entrance
-from tests.browser.looks import follow, following_pages, forced, looks_well, token_of
-from tests.whole_system import System
+from tests.support.browser_pages import Entrance, follow, following_pages, forced, looks_well, token_of
+from tests.support.stafette_up import System
 
 
 async def rows(page: Page) -> list[str]:

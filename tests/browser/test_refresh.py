@@ -9,7 +9,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, Request, expect
 
 from stafette.client.sync import Client
-from tests.browser.conftest import Entrance, Visitors
+from tests.support.browser_pages import Entrance, Visitors
 
 HIDE = """hidden => {
     Object.defineProperty(document, "hidden", { value: hidden, configurable: true });

@@ -5,8 +5,7 @@ from __future__ import annotations
 from playwright.async_api import expect
 
 from stafette.client.sync import Client
-from tests.browser.conftest import Entrance
-from tests.browser.looks import looks_well
+from tests.support.browser_pages import Entrance, looks_well
 
 
 async def test_names_and_numbers(enter: Entrance, messenger: Client) -> None:

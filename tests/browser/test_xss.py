@@ -10,10 +10,9 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 import stafette
-from stafette.web.naming import path_segment
-from tests.browser.conftest import Entrance
-from tests.browser.looks import follow
-from tests.whole_system import System
+from stafette.web.naming import in_address
+from tests.support.browser_pages import Entrance, follow
+from tests.support.stafette_up import System
 
 TEXTS = {
     "markup": "' onfocus=window.ran=1 autofocus x='"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.documents.pages import ROOT
+from tests.support.document_pages import ROOT
 
 TEXT = (ROOT / "ARCHITECTURE.md").read_text()
 STEP = re.compile(r"`(?P<path>[a-z_/]+\.(?:py|sql))` `(?P<name>\w+)`")

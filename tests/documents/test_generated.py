@@ -18,7 +18,7 @@ from stafette.cli.lazy import load
 from stafette.web.api.answers import operations
 from stafette.web.app import make_app
 from stafette.web.site import WebSettings
-from tests.documents.pages import ROOT, blocks
+from tests.support.document_pages import ROOT, blocks
 
 DOCS = ROOT / "docs"
 

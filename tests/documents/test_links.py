@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from markdown_it.token import Token
 
-from tests.documents.pages import ROOT, documents, parse
+from tests.support.document_pages import ROOT, documents, parse
 
 IN_HTML = re.compile(r"""\b(?:href|src|srcset)\s*=\s*["']([^"'\s]+)""")
 ANCHOR_IN_HTML = re.compile(r"""\b(?:id|name)\s*=\s*["']([^"']+)""")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents.pages import ROOT
+from tests.support.document_pages import ROOT
 
 LOADS = re.compile(
     r"""<(?:script|img|source|iframe)\b[^>]*?\b(?:src|srcset)\s*=\s*["']?(?P<element>(?:https?:)?//[^"'\s>]+)"""

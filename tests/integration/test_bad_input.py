@@ -26,8 +26,8 @@ from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.protocol import messages as wire
 from stafette.protocol.frames import HEADER_BYTES, FrameReader, frame
-from tests.unit.protocol.structs import REQUESTS, kind_of
-from tests.unit.protocol.test_document import EXAMPLES
+from tests.support.protocol_examples import EXAMPLES
+from tests.support.protocol_structs import REQUESTS, kind_of
 
 PATIENCE = 30.0
 """Seconds before a test that waits for something that never comes gives up."""

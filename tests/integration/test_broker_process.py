@@ -25,9 +25,9 @@ from stafette import errors
 from stafette.broker import control
 from stafette.broker.diagnostics import stacks
 from stafette.cli import main
-from tests.integration.processes import Brokers, broker_processes
-from tests.integration.processes import stafette as run
-from tests.ports import free_ports
+from tests.support.broker_processes import Brokers, broker_processes, run
+from tests.support.command_line import assert_one_sentence
+from tests.support.free_ports import free_ports
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
 
@@ -176,9 +176,9 @@ async def test_an_operator_can_look_at_all_brokers_and_end_them(processes: Broke
         await processes.ctl("shutdown")
         reading.cancel()
     assert [await broker.ended(), await other.ended()] == [0, 0]
-    code, _, said = await run("broker", "ctl", "status", "--data", str(processes.data))
-    assert (code, said.count("\n")) == (3, 1)
-    assert "no broker with the data folder" in said
+    refused = await run("broker", "ctl", "status", "--data", str(processes.data))
+    assert (refused.returncode, refused.stderr.count("\n")) == (3, 1)
+    assert "no broker with the data folder" in refused.stderr
 
 
 async def test_stacks_are_shown_while_the_event_loop_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,9 +318,10 @@ async def test_a_port_that_is_taken(processes: Brokers, database: str, tmp_path:
             run("broker", "--database", database, "--data", str(tmp_path), "--port", str(port), "--workers", count)
             for port, count in taken
         ]
-        for code, out, said in await asyncio.gather(*attempts):
-            assert (code, out) == (3, ""), said
-            assert re.fullmatch(r"stafette: port \d+ of 127.0.0.1 is in use by another program; [^\n]* --port\n", said)
+        for done in await asyncio.gather(*attempts):
+            assert (done.returncode, done.stdout) == (3, ""), done.stderr
+            sentence = r"stafette: port \d+ of 127.0.0.1 is taken by another program; [^\n]* --port\n"
+            assert re.fullmatch(sentence, done.stderr)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -330,11 +331,8 @@ async def test_no_database_and_the_wrong_one(workers: str, new_database: str, tm
         for url in (NOWHERE, new_database, "mysql://x")
     ]
     says = ["cannot reach the database", "no schema for Stafette; run `stafette db migrate`", "is not a database URL"]
-    for (code, out, said), expected_code, expected in zip(
-        await asyncio.gather(*attempts), (3, 1, 1), says, strict=True
-    ):
-        assert (code, out) == (expected_code, ""), said
-        assert re.fullmatch(rf"stafette: [^\n]*{expected}[^\n]*\n", said), said
+    for done, exit_code, expected in zip(await asyncio.gather(*attempts), (3, 1, 1), says, strict=True):
+        assert_one_sentence(done, exit_code, expected)
 
 
 def test_no_embedded_database(refused: Callable[..., str], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.integration.test_cli_db import assert_one_sentence, stafette
+from tests.support.command_line import assert_one_sentence, stafette
 
 KEYS = {
     "requests_per_second", "sends_per_second", "receives_per_second", "empty_per_second", "errors", "mean_ms", "p50_ms",

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,27 +12,7 @@ import pytest
 
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
-
-COMMAND = Path(sys.executable).with_name("stafette")
-
-
-def stafette(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("STAFETTE_")}
-    return subprocess.run(
-        [COMMAND, *arguments],
-        env=clean | environment,
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def assert_one_sentence(completed: subprocess.CompletedProcess[str], exit_code: int, says: str) -> None:
-    assert completed.returncode == exit_code, completed.stderr
-    assert completed.stdout == ""
-    assert re.fullmatch(rf"stafette: [^\n]*{says}[^\n]*\n", completed.stderr), completed.stderr
+from tests.support.command_line import assert_one_sentence, stafette
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
-from tests.integration.command_line import CommandLine, everything_up
-from tests.integration.test_cli_db import stafette as command
+from tests.support.command_line import CommandLine, everything_up
+from tests.support.command_line import stafette as command
 
 Found = dict[str, dict[str, str]]
 

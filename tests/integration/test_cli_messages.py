@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 import stafette
-from tests.integration.command_line import CommandLine, everything_up, line_of, outcome
-from tests.integration.test_cli_db import COMMAND, assert_one_sentence
-from tests.integration.test_cli_db import stafette as command
+from tests.support.command_line import COMMAND, CommandLine, assert_one_sentence, everything_up, line_of, outcome
+from tests.support.command_line import stafette as command
 
 EVERY_BYTE = bytes(range(256)) * 3
 _numbers = itertools.count(1)

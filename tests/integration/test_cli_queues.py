@@ -13,9 +13,8 @@ import pytest
 import stafette
 from stafette.cli.app import COMMANDS
 from stafette.cli.lazy import load
-from tests.integration.command_line import CommandLine, everything_up
-from tests.integration.test_cli_db import assert_one_sentence
-from tests.integration.test_cli_db import stafette as command
+from tests.support.command_line import CommandLine, assert_one_sentence, everything_up
+from tests.support.command_line import stafette as command
 
 OURS = ("doctor", "send", "receive", "peek", "request", "reply", "queue", "client", "completion")
 

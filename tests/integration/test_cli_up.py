@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import stafette
-from tests.integration.test_cli_db import assert_one_sentence
-from tests.integration.test_cli_db import stafette as command
+from tests.support.command_line import assert_one_sentence
+from tests.support.command_line import stafette as command
 
 
 @pytest.fixture

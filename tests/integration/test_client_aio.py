@@ -20,8 +20,8 @@ from stafette.broker.server import BrokerSettings, running
 from stafette.client.aio import Client
 from stafette.client.transport import UNSENT_BYTES, Transport
 from stafette.protocol.client import State
-from tests.integration.proxy import Proxy
-from tests.ports import free_ports
+from tests.support.free_ports import free_ports
+from tests.support.tcp_proxy import Proxy
 
 Brokers = Callable[..., Awaitable[tuple[Runtime, str]]]
 Connect = Callable[..., Awaitable[Client]]

@@ -10,7 +10,7 @@ import pytest
 
 from stafette.database.connect import prepare_connection
 from stafette.database.store import Store
-from tests.integration.conftest import VERSIONS, Databases, databases_of
+from tests.support.databases import VERSIONS, Databases, databases_of
 
 MESSAGES = 200_000
 PAGE = 50

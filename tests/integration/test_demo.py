@@ -15,8 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.integration.lab.laboratory import processes_of
-from tests.integration.test_cli_db import stafette
+from tests.support.command_line import stafette
+from tests.support.folder_processes import processes_of
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 

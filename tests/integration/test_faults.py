@@ -24,8 +24,8 @@ from stafette.database.embedded import EmbeddedPostgres
 from stafette.model import Draft
 from stafette.protocol import messages as wire
 from stafette.protocol.frames import FrameReader, frame
-from tests.integration.history import QUEUE, History, Load
-from tests.integration.processes import Brokers, broker_processes
+from tests.support.broker_processes import Brokers, broker_processes
+from tests.support.client_history import QUEUE, History, Load
 
 pytestmark = pytest.mark.slow
 

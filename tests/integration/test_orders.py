@@ -20,8 +20,8 @@ from stafette.database.store import Store
 from stafette.model import Draft, Selection
 from stafette.protocol import messages as wire
 from stafette.protocol.frames import FrameReader, frame
-from tests.integration.processes import broker_processes
 from tests.support.actors import ADMIN
+from tests.support.broker_processes import broker_processes
 
 
 class Wire:

@@ -14,7 +14,7 @@ import pytest
 from stafette.database.connect import prepare_connection
 from stafette.database.store import Store
 from stafette.model import QueueOptions
-from tests.integration.plan_tree import Scan, scans
+from tests.support.query_plans import Scan, scans
 
 READS = "SELECT * FROM stafette.{}($1, $2, $3, $4, $5, $6)"
 ONE = [1]

@@ -17,7 +17,7 @@ from stafette.broker.prometheus import BrokerCollector
 from stafette.broker.runtime import Runtime
 from stafette.broker.server import SERVICES
 from stafette.client.aio import Client
-from tests.unit.reference import DOCS, codes, plain, rows, section
+from tests.support.reference_pages import DOCS, codes, plain, rows, section
 
 METRICS = section("metrics.md", "Metrics of a broker")
 SIGNATURES = """

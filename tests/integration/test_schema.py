@@ -10,8 +10,8 @@ import pytest
 from stafette import errors
 from stafette.database import schema
 from stafette.database.store import Store
-from tests.integration.conftest import Databases
 from tests.support.catalogue import catalogue
+from tests.support.databases import Databases
 
 
 async def execute(url: str, *statements: str) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
-from tests.integration.processes import Brokers, broker_processes
-from tests.integration.terminal import CTRL_C, CTRL_D, TAB, UP, Terminal, terminal
+from tests.support.broker_processes import Brokers, broker_processes
+from tests.support.terminal import CTRL_C, CTRL_D, TAB, UP, Terminal, terminal
 
 Connect = Callable[..., Awaitable[Client]]
 Shell = Callable[..., Awaitable[Terminal]]

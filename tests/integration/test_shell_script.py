@@ -12,7 +12,7 @@ import pytest
 from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.errors import NotAuthenticated
-from tests.integration.processes import COMMAND, clean_environment
+from tests.support.command_line import COMMAND, clean_environment
 
 Connect = Callable[..., Awaitable[Client]]
 

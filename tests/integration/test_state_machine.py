@@ -36,9 +36,9 @@ from stafette.database.messages import ExtendRequest, LeaseRequest, NackRequest,
 from stafette.database.store import Store
 from stafette.errors import LeaseLost, StafetteError
 from stafette.model import Client, Draft, Leased, LeaseRef, Message, Queue, QueueOptions, Selection
-from tests.integration.conftest import Databases
-from tests.integration.model_store import ModelClient, ModelMessage, ModelQueue, ModelStore, outcome
 from tests.support.actors import ADMIN
+from tests.support.databases import Databases
+from tests.support.store_model import ModelClient, ModelMessage, ModelQueue, ModelStore, outcome
 
 # A queue "jobs" for "b ann" and a queue "jobs b" for "ann": what is glued together with blanks would be confused.
 NAMES = ("ann", "bob", "b ann", "reader")

@@ -14,9 +14,8 @@ import pexpect
 import pytest
 
 import stafette
-from tests.integration.command_line import CommandLine, everything_up
-from tests.integration.test_cli_db import COMMAND, assert_one_sentence
-from tests.integration.test_cli_db import stafette as command
+from tests.support.command_line import COMMAND, CommandLine, assert_one_sentence, everything_up
+from tests.support.command_line import stafette as command
 
 TIMEOUT_SECONDS = 60.0
 STYLE = re.compile(r"\x1b\[[0-9;]*m")

@@ -13,9 +13,9 @@ from stafette.database.console import Console
 from stafette.database.messages import ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.model import Draft, LeaseRef, Selection
-from tests.integration.conftest import Databases
 from tests.support.actors import ADMIN
 from tests.support.catalogue import catalogue
+from tests.support.databases import Databases
 
 DUMP = Path(__file__).parents[1] / "data" / "version_5.sql"
 API = ("send", "send_to_all", "receive")

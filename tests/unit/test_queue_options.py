@@ -17,7 +17,7 @@ from stafette.model import QUEUE_OPTIONS, Queue, QueueOption, QueueOptions
 from stafette.protocol import messages as wire
 from stafette.web import fields
 from stafette.web.api.parameters import NewQueue
-from tests.unit.reference import codes, rows, section
+from tests.support.reference_pages import codes, rows, section
 
 each_option = pytest.mark.parametrize(("name", "option"), QUEUE_OPTIONS.items(), ids=QUEUE_OPTIONS)
 SAMPLES: dict[str, Any] = {"flag": True, "number": 7, "queue": "failed"}

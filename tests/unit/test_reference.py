@@ -28,7 +28,7 @@ from stafette.runs.outcomes import UNANSWERED
 from stafette.runs.records import Check, Done, FactsFound, Offset, Spread, Verdict
 from stafette.runs.summary import Figures, Part, PerSecond, Summary
 from stafette.web.problems import status_of
-from tests.unit.reference import DOCS, codes, plain, rows, section
+from tests.support.reference_pages import DOCS, codes, plain, rows, section
 
 SETTINGS = settings.Settings.__struct_fields__
 

@@ -25,9 +25,9 @@ from stafette.cli import main
 from stafette.lab.experiment import experiment_file
 from stafette.lab.series import series_folder
 from stafette.pipeline.sources.record import run_of
-from tests.integration.conftest import Databases
-from tests.integration.processes import COMMAND, PATIENCE_SECONDS, clean_environment
-from tests.integration.test_cli_db import assert_one_sentence, stafette
+from tests.support.command_line import COMMAND, assert_one_sentence, clean_environment, stafette
+from tests.support.databases import Databases
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 

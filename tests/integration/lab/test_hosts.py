@@ -16,7 +16,8 @@ import pytest
 from bench.machines import machines
 from stafette.errors import StafetteError
 from stafette.trace import Trace
-from tests.integration.lab.laboratory import PAIR, Laboratory, checks, processes_of, rows, trial
+from tests.support.folder_processes import processes_of
+from tests.support.laboratory import PAIR, Laboratory, checks, rows, trial
 
 ADDRESSES = ["127.0.0.21", "127.0.0.22", "127.0.0.23", "127.0.0.24"]
 ROLES = 'database = "127.0.0.21"\nbrokers = ["127.0.0.22"]\nclients = ["127.0.0.23", "127.0.0.24"]\n'

@@ -15,7 +15,8 @@ from stafette.database.store import Store
 from stafette.errors import InvalidRequest
 from stafette.lab.running import runner
 from stafette.lab.series import series_folder
-from tests.integration.lab.laboratory import PAIR, PAUSE, Laboratory, checks, processes_of, rows, trial
+from tests.support.folder_processes import processes_of
+from tests.support.laboratory import PAIR, PAUSE, Laboratory, checks, rows, trial
 
 pytestmark = pytest.mark.slow
 

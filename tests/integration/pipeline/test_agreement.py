@@ -24,8 +24,8 @@ from stafette.runs.outcomes import ALL, ANSWERED
 from stafette.runs.records import RunRecord
 from stafette.runs.summary import Figures
 from stafette.runs.window import SECOND, Window
-from stafette.trace import NOT_APPLICABLE, Trace
-from tests.integration.pipeline import made
+from stafette.trace import NOT_HERE, Trace
+from tests.support import synthetic_runs
 
 pytestmark = pytest.mark.slow
 
@@ -36,11 +36,11 @@ STEPS_PER_S = CLIENTS / (2 * RESPONSE_S + THINK_TIME_S)
 def two_requests_per_step() -> pa.Table:
     """Each client makes two requests of 5 ms, one after the other, and then pauses for 40 ms."""
     cycle = round((2 * RESPONSE_S + THINK_TIME_S) * SECOND)
-    rows = made.requests(CLIENTS * 2 * (SECONDS * SECOND // cycle), clients=CLIENTS)
+    rows = synthetic_runs.requests(CLIENTS * 2 * (SECONDS * SECOND // cycle), clients=CLIENTS)
     client = np.array(rows["tier"].to_pylist()) == "client"
     number = np.concatenate([np.arange(n) for n in (client.sum(), (~client).sum())])
     turn, response = number // CLIENTS, round(RESPONSE_S * SECOND)
-    start = made.BEGIN + number % CLIENTS * (cycle // CLIENTS) + turn // 2 * cycle + turn % 2 * response
+    start = synthetic_runs.BEGIN + number % CLIENTS * (cycle // CLIENTS) + turn // 2 * cycle + turn % 2 * response
     for name, values in (("intended_ns", start), ("start_ns", start), ("end_ns", start + response)):
         rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(values))
     return rows
@@ -48,7 +48,7 @@ def two_requests_per_step() -> pa.Table:
 
 def test_littles_law_of_steps_that_are_two_requests(spark: SparkSession, tmp_path: Path) -> None:
     """Clients pause once per step: whoever takes each request for a step counts their pauses twice."""
-    made.make_run(
+    synthetic_runs.make_run(
         tmp_path, two_requests_per_step(), clients=CLIENTS, think_time_s=THINK_TIME_S, warm_up=2.0, cool_down=2.0
     )
     record = records.read(tmp_path / RUN_FILE, RunRecord)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from stafette.report import result_files
-from tests.integration.pipeline.made import make_run, requests
-from tests.integration.pipeline.processes import analyze
-from tests.integration.pipeline.test_mlmq import HEADER
+from tests.support.mlmq_logs import HEADER
+from tests.support.spark_processes import analyze
+from tests.support.synthetic_runs import make_run, requests
 
 pytestmark = pytest.mark.slow
 

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from stafette.pipeline import job
 from stafette.pipeline.sources import native
 from stafette.report import result_files, result_tables
-from tests.conftest import SHORT_LIVED
-from tests.integration.pipeline.made import make_run, requests
-from tests.integration.pipeline.processes import analyze, conf, server
+from tests.support.java_options import SHORT_LIVED
+from tests.support.spark_processes import analyze, conf, server
+from tests.support.synthetic_runs import make_run, requests
 
 pytestmark = pytest.mark.slow
 

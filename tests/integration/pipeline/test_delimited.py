@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from stafette.errors import InvalidRequest
 from stafette.pipeline.schema import ROWS
 from stafette.pipeline.sources import delimited, mapping
-from tests.integration.pipeline.looks import rejects, rows, runs_python
+from tests.support.spark_frames import rejects, rows, runs_python
 
 SECOND = 1_000_000_000
 BEGIN = 1_700_000_000 * SECOND

@@ -12,19 +12,19 @@ from stafette.pipeline import follow
 from stafette.pipeline.schema import ROWS
 from stafette.pipeline.sources import native
 from stafette.pipeline.transforms import counts
-from tests.integration.pipeline import made
+from tests.support import synthetic_runs
 
 ORDER = [("code", "ascending"), ("place", "ascending")]
 
 
 def test_a_stream_comes_to_the_same_as_the_batch(spark: SparkSession, tmp_path: Path) -> None:
-    made.make_run(tmp_path, made.requests(5_000), warm_up=0.1, file_rows=700)
+    synthetic_runs.make_run(tmp_path, synthetic_runs.requests(5_000), warm_up=0.1, file_rows=700)
     timed = follow.begun(spark, tmp_path)
     assert timed is not None
-    query = follow.stream(spark, tmp_path, [timed], made.SECOND)
+    query = follow.stream(spark, tmp_path, [timed], synthetic_runs.SECOND)
     query.awaitTermination()
     streamed = follow.counts_of(spark, query).sort_by(ORDER)
-    batch = counts.coarse(native.read(spark, [tmp_path]).rows, [timed], made.SECOND).toArrow().sort_by(ORDER)
+    batch = counts.coarse(native.read(spark, [tmp_path]).rows, [timed], synthetic_runs.SECOND).toArrow().sort_by(ORDER)
     assert len(list((tmp_path / "traces").glob("*.parquet"))) > 10
     assert sum(batch["count"].to_pylist()) == 10_000
     for name in counts.COARSE.names:
@@ -37,8 +37,8 @@ def test_a_stream_comes_to_the_same_as_the_batch(spark: SparkSession, tmp_path: 
 
 
 def test_a_run_is_followed_until_it_has_ended(spark: SparkSession, tmp_path: Path) -> None:
-    rows = made.requests(2_000)
-    made.make_run(tmp_path, rows, file_rows=500, think_time_s=0.001)
+    rows = synthetic_runs.requests(2_000)
+    synthetic_runs.make_run(tmp_path, rows, file_rows=500, think_time_s=0.001)
     record = json.loads((tmp_path / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps(record | {"state": "running"}))
     shown: list[list[dict[str, Any]]] = []

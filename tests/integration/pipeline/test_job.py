@@ -17,7 +17,7 @@ from stafette.pipeline.job import Analysis
 from stafette.pipeline.options import Options
 from stafette.pipeline.sources import native
 from stafette.report import result_files, result_tables
-from tests.integration.pipeline import made
+from tests.support import synthetic_runs
 
 LENGTH_MS = {"low": 2.0, "high": 6.0}
 
@@ -25,11 +25,11 @@ LENGTH_MS = {"low": 2.0, "high": 6.0}
 def steady(run: str, response_ms: float, *, clients: int = 10, seconds: float = 12.0, shift: float = 0.0) -> pa.Table:
     """Requests that all take the same time, one after another at each client."""
     count = int(clients * seconds * 1000 / response_ms)
-    rows = made.requests(count, run=run, clients=clients, think_time_s=0.0)
+    rows = synthetic_runs.requests(count, run=run, clients=clients, think_time_s=0.0)
     client = np.array(rows["tier"].to_pylist()) == "client"
     number = np.concatenate([np.arange(n) for n in (client.sum(), (~client).sum())]) // clients
-    length = round((response_ms + shift) * made.MILLISECOND)
-    start = made.BEGIN + number * round(response_ms * made.MILLISECOND)
+    length = round((response_ms + shift) * synthetic_runs.MILLISECOND)
+    start = synthetic_runs.BEGIN + number * round(response_ms * synthetic_runs.MILLISECOND)
     begin = start + np.where(client, 0, length // 4)
     end = start + np.where(client, length, length // 4 + length // 2)
     for name, values in (("intended_ns", begin), ("start_ns", begin), ("end_ns", end)):
@@ -44,8 +44,8 @@ def analysed(spark: SparkSession, folder: Path, options: Options | None = None) 
 @pytest.fixture(scope="module")
 def single(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     folder = tmp_path_factory.mktemp("single")
-    rows = steady(made.RUN, 2.0, seconds=60.0, clients=3)
-    made.make_run(folder / "run", rows, warm_up=5.0, cool_down=2.0, clients=3, think_time_s=0.0)
+    rows = steady(synthetic_runs.RUN, 2.0, seconds=60.0, clients=3)
+    synthetic_runs.make_run(folder / "run", rows, warm_up=5.0, cool_down=2.0, clients=3, think_time_s=0.0)
     return analysed(spark, folder)
 
 
@@ -102,7 +102,7 @@ def test_a_sweep_with_repetitions(spark: SparkSession, tmp_path: Path) -> None:
         for repetition in (1, 2):
             run = f"made-0001/{clients}-r{repetition}"
             rows = steady(run, 2.0, clients=clients, seconds=2.0, shift=0.5 * repetition - 0.75)
-            made.make_run(
+            synthetic_runs.make_run(
                 tmp_path / run, rows, label=f"clients={clients}", levels={"clients": clients}, repetition=repetition,
                 clients=clients, think_time_s=0.0, design="sweep",
             )  # fmt: skip
@@ -124,7 +124,7 @@ def test_a_2k_design(spark: SparkSession, tmp_path: Path) -> None:
                 run = f"made-0001/{size}-{brokers}-r{repetition}"
                 rows = steady(run, LENGTH_MS[size] + brokers, clients=2, seconds=2.0)
                 levels = {"size": size, "brokers": brokers}
-                made.make_run(
+                synthetic_runs.make_run(
                     tmp_path / run, rows, label=f"size={size},brokers={brokers}", levels=levels, repetition=repetition,
                     clients=2, think_time_s=0.0, design="2k", samples=False,
                 )  # fmt: skip
@@ -140,11 +140,11 @@ def test_a_2k_design(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_warm_up_may_be_given_or_found(spark: SparkSession, tmp_path: Path) -> None:
-    rows = steady(made.RUN, 2.0, seconds=12.0, clients=3)
-    slow = np.array(rows["intended_ns"].to_pylist()) < made.BEGIN + 2 * made.SECOND
-    end = np.array(rows["end_ns"].to_pylist()) + np.where(slow, 5 * made.MILLISECOND, 0)
+    rows = steady(synthetic_runs.RUN, 2.0, seconds=12.0, clients=3)
+    slow = np.array(rows["intended_ns"].to_pylist()) < synthetic_runs.BEGIN + 2 * synthetic_runs.SECOND
+    end = np.array(rows["end_ns"].to_pylist()) + np.where(slow, 5 * synthetic_runs.MILLISECOND, 0)
     rows = rows.set_column(rows.schema.get_field_index("end_ns"), "end_ns", pa.array(end))
-    made.make_run(tmp_path / "run", rows, clients=3)
+    synthetic_runs.make_run(tmp_path / "run", rows, clients=3)
 
     def mean_ms(warm_up: float | Literal["auto"] | None) -> float:
         found = analysed(spark, tmp_path, Options(window_s=0.2, warm_up=warm_up)).tables["summary"].to_pylist()
@@ -170,6 +170,6 @@ def test_options_that_cannot_be(wrong: dict[str, object], told: str) -> None:
 
 
 def test_a_warm_up_longer_than_the_load_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    made.make_run(tmp_path / "run", steady(made.RUN, 2.0, seconds=1.0, clients=2), clients=2)
+    synthetic_runs.make_run(tmp_path / "run", steady(synthetic_runs.RUN, 2.0, seconds=1.0, clients=2), clients=2)
     with pytest.raises(InvalidRequest, match="as long as its load"):
         analysed(spark, tmp_path, Options(warm_up=100.0))

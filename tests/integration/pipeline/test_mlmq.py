@@ -12,9 +12,9 @@ from stafette.errors import InvalidRequest
 from stafette.pipeline.schema import REJECTS, ROWS
 from stafette.pipeline.sources import mlmq
 from stafette.runs.window import Window
-from tests.integration.pipeline.looks import rejects, rows, runs_python
+from tests.support.mlmq_logs import HEADER
+from tests.support.spark_frames import rejects, rows, runs_python
 
-HEADER = "BrokerConfiguration Scenario[SimpleShutdownBroker] Port[8099] WorkerThreadCount[4]"
 END = 1383684920569
 MILLISECOND = 1_000_000
 THREE_FIELDS = "a line has three or four fields with semicolons between them"

@@ -18,9 +18,9 @@ from stafette.pipeline.sources import native
 from stafette.pipeline.sources.base import Source
 from stafette.runs.records import State
 from stafette.runs.window import Window
-from tests.integration.pipeline import made
-from tests.integration.pipeline.looks import rejects, runs_python
-from tests.integration.pipeline.made import BEGIN, make_run, requests
+from tests.support import synthetic_runs
+from tests.support.spark_frames import rejects, runs_python
+from tests.support.synthetic_runs import BEGIN, make_run, requests
 
 RUN, OTHER = "made-0001/001-single-r1", "made-0001/002-single-r2"
 
@@ -80,7 +80,7 @@ def test_a_run_tells_what_its_record_says(spark: SparkSession, tmp_path: Path) -
     assert (run.clients, run.think_time_s, run.brokers) == ({"alice": 7}, 0.25, 3)
     assert (run.load, run.window) == (
         Window(BEGIN, end),
-        Window(BEGIN + 10 * made.MILLISECOND, end - 20 * made.MILLISECOND),
+        Window(BEGIN + 10 * synthetic_runs.MILLISECOND, end - 20 * synthetic_runs.MILLISECOND),
     )
     assert run.settings["system"]["connections"] == 4
     assert run.folder == str(tmp_path / "r")
@@ -95,7 +95,7 @@ def test_samples_bear_their_run(spark: SparkSession, tmp_path: Path) -> None:
     assert samples is not None
     queues = sorted(map(tuple, samples.queues.where(F.col("messages") < 2).collect()))
     assert queues == [
-        (RUN, BEGIN, "q-1", 0), (RUN, BEGIN + made.SECOND, "q-1", 1), (OTHER, BEGIN, "q-1", 0)
+        (RUN, BEGIN, "q-1", 0), (RUN, BEGIN + synthetic_runs.SECOND, "q-1", 1), (OTHER, BEGIN, "q-1", 0)
     ]  # fmt: skip
     assert samples.processes.where(F.col("run") == OTHER).select("process").distinct().count() == 4
     assert [frame.columns[:2] for frame in (samples.database, samples.machines)] == [["run", "at_ns"]] * 2
@@ -121,14 +121,14 @@ def test_rows_that_cannot_be_are_rejected_with_their_place_and_the_rest_is_kept(
 ) -> None:
     rows = requests(50)
     for number, (values, _) in enumerate(BAD_VALUES):
-        rows = made.changed(rows, 2 * number, **values)
+        rows = synthetic_runs.changed(rows, 2 * number, **values)
     run = tmp_path / "r + [1] ü%20"
     folder = run / "traces"
     make_run(run, requests(50), run=RUN)
     for old in folder.iterdir():
         old.unlink()
     pq.write_table(rows, folder / "client-1-00001.parquet", row_group_size=7)
-    pq.write_table(made.changed(requests(3), 4, run="else"), folder / "client-1-00002.parquet")
+    pq.write_table(synthetic_runs.changed(requests(3), 4, run="else"), folder / "client-1-00002.parquet")
     make_run(tmp_path / "good", requests(5, run=OTHER))
 
     source = native.read(spark, [tmp_path])

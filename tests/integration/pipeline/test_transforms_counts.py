@@ -17,10 +17,11 @@ from stafette.pipeline.schema import ROWS
 from stafette.pipeline.transforms import counts
 from stafette.report.result_tables import PERCENTILES, WINDOW_PERCENTILES
 from stafette.runs.window import Window
-from tests.integration.pipeline import made
+from tests.support import synthetic_runs
+from tests.support.spark_frames import assert_no_python
 
-SECOND = made.SECOND
-BEGIN = made.BEGIN
+SECOND = synthetic_runs.SECOND
+BEGIN = synthetic_runs.BEGIN
 SEVERAL = [f"made-0001/00{number}-x" for number in (1, 2)]
 LIMITS_US = [1, 777, 1000, 1500, 2001, 5000, 123_456]
 
@@ -45,7 +46,7 @@ def table() -> pa.Table:
     parts = []
     for number, run in enumerate(SEVERAL):
         begin = BEGIN + number * 3_333_333_333
-        rows = made.requests(6_000, seed=number, run=run, begin_ns=begin)
+        rows = synthetic_runs.requests(6_000, seed=number, run=run, begin_ns=begin)
         size = len(rows)
         intended = begin + chance.integers(-SECOND // 2, 8 * SECOND, size)
         start = intended + chance.integers(0, 2_000_000, size)
@@ -61,7 +62,7 @@ def table() -> pa.Table:
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
     folder = tmp_path_factory.mktemp("rows") / "traces"
-    made.write_traces(folder, table, file_rows=4_000)
+    synthetic_runs.write_traces(folder, table, file_rows=4_000)
     return spark.read.schema(ROWS).option("pathGlobFilter", "*.parquet").parquet(str(folder))
 
 
@@ -209,10 +210,3 @@ def test_no_python_runs_per_row(spark: SparkSession, rows: DataFrame) -> None:
         counts.names(rows),
     ):
         assert_no_python(frame)
-
-
-def assert_no_python(frame: DataFrame) -> None:
-    plan = frame._jdf.queryExecution().toString()
-    assert "Aggregate" in plan or "Join" in plan
-    for node in ("PythonUDF", "BatchEvalPython", "ArrowEvalPython", "MapInPandas", "MapInArrow", "PythonMap"):
-        assert node not in plan

@@ -17,8 +17,8 @@ from stafette.pipeline.schema import ROWS
 from stafette.pipeline.transforms import samples, tiers
 from stafette.runs.window import Window
 from stafette.trace import PHASES
-from tests.integration.pipeline import made
-from tests.integration.pipeline.test_transforms_counts import assert_no_python
+from tests.support import synthetic_runs
+from tests.support.spark_frames import assert_no_python
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def table() -> pa.Table:
     """Two runs with clients and requests of the same names; some never sent, lost, or known only to a broker."""
     parts = []
     for number in (1, 2):
-        rows = made.requests(3_000, seed=number, run=f"made-0001/{number}", never_sent=0.02, lost=0.03)
+        rows = synthetic_runs.requests(3_000, seed=number, run=f"made-0001/{number}", never_sent=0.02, lost=0.03)
         is_client = np.array(rows["tier"].to_pylist()) == "client"
         forgotten = is_client & (np.arange(len(rows)) % 97 == 0) & (np.array(rows["request"].to_pylist()) > 0)
         parts.append(rows.filter(pa.array(~forgotten)))
@@ -36,13 +36,15 @@ def table() -> pa.Table:
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
     folder = tmp_path_factory.mktemp("tiers")
-    made.write_traces(folder, table)
+    synthetic_runs.write_traces(folder, table)
     return spark.read.schema(ROWS).option("pathGlobFilter", "*.parquet").parquet(str(folder))
 
 
 def timed() -> list[RunTimes]:
-    load = Window(made.BEGIN, made.BEGIN + made.SECOND)
-    measured = Window(made.BEGIN + made.SECOND // 10, made.BEGIN + made.SECOND // 2)
+    load = Window(synthetic_runs.BEGIN, synthetic_runs.BEGIN + synthetic_runs.SECOND)
+    measured = Window(
+        synthetic_runs.BEGIN + synthetic_runs.SECOND // 10, synthetic_runs.BEGIN + synthetic_runs.SECOND // 2
+    )
     return [RunTimes(f"made-0001/{number}", load, measured) for number in (1, 2)]
 
 
@@ -104,7 +106,7 @@ def _compare(row: dict[str, Any], pairs: list[tuple[dict[str, Any], dict[str, An
         - sum(client[name] for name in tiers.OWN)
         for client, broker in pairs
     ]  # fmt: skip
-    assert min(rest) >= 2 * made.LEAST_NETWORK
+    assert min(rest) >= 2 * synthetic_runs.LEAST_NETWORK
     assert row["unexplained_ms"] == mean(rest)
 
 
@@ -121,9 +123,9 @@ def test_a_small_join_is_hashed_and_looks_at_each_tier_once(rows: DataFrame, tab
 
 
 def test_samples_count_from_the_load(spark: SparkSession, tmp_path: Path) -> None:
-    made.write_samples(tmp_path, made.BEGIN, made.BEGIN + 5 * made.SECOND)
-    load = Window(made.BEGIN - made.SECOND, made.BEGIN + made.SECOND)
-    run = RunTimes("made-0001/1", load, Window(made.BEGIN, made.BEGIN + made.SECOND))
+    synthetic_runs.write_samples(tmp_path, synthetic_runs.BEGIN, synthetic_runs.BEGIN + 5 * synthetic_runs.SECOND)
+    load = Window(synthetic_runs.BEGIN - synthetic_runs.SECOND, synthetic_runs.BEGIN + synthetic_runs.SECOND)
+    run = RunTimes("made-0001/1", load, Window(synthetic_runs.BEGIN, synthetic_runs.BEGIN + synthetic_runs.SECOND))
     queues, processes = (
         spark.read.parquet(str(tmp_path / f"{name}.parquet")).selectExpr("'made-0001/1' AS run", "*")
         for name in ("queues", "processes")
@@ -132,7 +134,9 @@ def test_samples_count_from_the_load(spark: SparkSession, tmp_path: Path) -> Non
     assert [(row["second"], row["queue"], row["messages"]) for row in found] == [
         (at + 1.0, "q-1", at) for at in range(6)
     ]
-    processes = processes.where(f"at_ns != {made.BEGIN + 2 * made.SECOND}")  # one sample was late: shares are per time
+    processes = processes.where(
+        f"at_ns != {synthetic_runs.BEGIN + 2 * synthetic_runs.SECOND}"
+    )  # one sample was late: shares are per time
     costs = samples.costs(processes, [run]).toArrow().to_pylist()
     assert len(costs) == 4 * 4  # the first sample of each process tells no difference
     assert {row["cpu_share"] for row in costs} == {0.5}

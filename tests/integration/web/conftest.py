@@ -2,53 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
-from stafette.broker.runtime import Runtime
 from stafette.database.console import Console
 from stafette.database.store import Store
 from stafette.web.operators import new_secret
-from tests.whole_system import whole_system
-
-
-@dataclass(frozen=True)
-class Web:
-    """A running web process."""
-
-    url: str
-    admin: str
-    viewer: str
-    data: Path
-
-    def api(self, secret: str | None = None) -> httpx.AsyncClient:
-        """A client of the API, an administrator's unless another secret is given ("" for none)."""
-        chosen = self.admin if secret is None else secret
-        headers = {"Authorization": f"Bearer {chosen}"} if chosen else {}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60)
-
-
-@contextlib.asynccontextmanager
-async def web_process(database: str, data: Path, broker: str) -> AsyncIterator[str]:
-    """Run `stafette web` until the end; yields its address."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "stafette", "web", "--database", database, "--data", str(data), "--port", "0",
-        "--broker", broker, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout is not None
-    try:
-        yield (await process.stdout.readline()).decode().strip()
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        await process.wait()
+from tests.support.brokers import StartBroker
+from tests.support.stafette_up import whole_system
+from tests.support.web_process import Web, web_process
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
 
 
 @pytest.fixture
-async def web(
-    database: str, brokers: Callable[..., Awaitable[tuple[Runtime, str]]], tmp_path: Path
-) -> AsyncIterator[Web]:
+async def web(database: str, brokers: StartBroker, tmp_path: Path) -> AsyncIterator[Web]:
     """The console of an empty database with one broker, for a test that changes how it behaves."""
     _, broker = await brokers()
     async with await Store.open(database) as store:

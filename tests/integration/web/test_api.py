@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.integration.web.conftest import Web
+from tests.support.web_process import Web
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_cli_db import stafette
+from tests.support.command_line import stafette
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from stafette.model import QUEUE_OPTIONS
-from tests.integration.web.conftest import Web
+from tests.support.web_process import Web
 
 
 async def test_every_option_is_asked_for_made_and_shown(site: Web) -> None:

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 from stafette.web.api.answers import operations
 from stafette.web.app import make_app
 from stafette.web.site import WebSettings
-from tests.whole_system import System, whole_system
+from tests.support.stafette_up import System, whole_system
 
 EXAMPLES = 25
 LEFT_OUT = ("drain",)

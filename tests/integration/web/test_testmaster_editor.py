@@ -11,7 +11,7 @@ import pytest
 from stafette.errors import InvalidRequest
 from stafette.lab.experiment.experiment_library import LIBRARY
 from stafette.web.lab import editor, form
-from tests.integration.web.conftest import Web
+from tests.support.web_process import Web
 
 TEXT = """\
 # Why we do this.

@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 from stafette.runs.records import SeriesRecord, read
-from tests.integration.lab.laboratory import processes_of
-from tests.integration.web.conftest import Web
+from tests.support.folder_processes import processes_of
+from tests.support.web_process import Web
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from stafette.errors import AlreadyOnline, InternalError, MessageTooLarge, Unava
 from stafette.protocol import messages as wire
 from stafette.protocol.client import ClientConnection, Lost, NotAccepted, State
 from stafette.protocol.frames import frame
-from tests.unit.client.conversation import (
+from tests.support.client_conversation import (
     DEADLINE,
     JOBS,
     MAX_FRAME,

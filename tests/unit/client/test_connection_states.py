@@ -10,7 +10,7 @@ import pytest
 from stafette.errors import Unavailable
 from stafette.protocol import messages as wire
 from stafette.protocol.client import ClientConnection, Event, Lost, NotAccepted, OutOfTurn, State
-from tests.unit.client.conversation import (
+from tests.support.client_conversation import (
     DEADLINE,
     ask_several,
     closed_connection,

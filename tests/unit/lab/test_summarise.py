@@ -18,7 +18,7 @@ from stafette.lab.experiment import thresholds
 from stafette.lab.running.summarise import per_second, summarise
 from stafette.runs.summary import METRICS, Figures, Summary
 from stafette.runs.window import Window
-from tests.unit.lab.traces import MILLISECOND, SECOND, Row, run_of
+from tests.support.run_traces import MILLISECOND, SECOND, Row, run_of
 
 WINDOW = Window(10 * SECOND, 20 * SECOND)
 

@@ -11,7 +11,7 @@ import pytest
 from stafette.errors import InvalidRequest
 from stafette.lab.running.trace_rows import Rows, TierRows, read
 from stafette.trace import PHASES, SCHEMA, EndReport, Trace
-from tests.unit.lab.traces import Row, at_broker, report, write
+from tests.support.run_traces import Row, at_broker, report, write
 
 
 def told(rows: Rows, tier: TierRows) -> list[tuple[str, str, str, int, int, int, int, int]]:

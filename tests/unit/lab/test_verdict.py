@@ -18,7 +18,7 @@ from stafette.runs.closed_loop import ClosedLoop
 from stafette.runs.outcomes import UNANSWERED
 from stafette.runs.records import Check, Done, Spread
 from stafette.runs.window import Window
-from tests.unit.lab.traces import MILLISECOND, SECOND, Row, at_broker, report, run_of
+from tests.support.run_traces import MILLISECOND, SECOND, Row, at_broker, report, run_of
 
 WINDOW = Window(0, 10 * SECOND)
 NODES = ("load-1", "broker-1")

@@ -16,12 +16,12 @@ from stafette.broker import limits
 from stafette.broker.core.operation import READS
 from stafette.broker.server import FAREWELL_SECONDS
 from stafette.protocol import messages as wire
-from stafette.protocol.frames import HEADER_BYTES, FrameReader
-from tests.unit.protocol.structs import ANSWERS, PARTS, REQUESTS, described, fields_of, kind_of, shown_default
-from tests.unit.protocol.test_frames import Cut, cut_in_any_way, read
+from stafette.protocol.frames import FrameReader
+from tests.support.byte_streams import Cut, cut_in_any_way, read
+from tests.support.protocol_examples import EXAMPLES, Example
+from tests.support.protocol_structs import ANSWERS, PARTS, REQUESTS, described, fields_of, kind_of, shown_default
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text()
-EXAMPLE = re.compile(r"```text\n(?P<says>.+)\n```\n\n```hex (?P<who>\w+) (?P<name>\w+)\n(?P<hex>[^`]+)```")
 
 
 def section(title: str) -> str:
@@ -123,20 +123,6 @@ def test_links_within_the_document_lead_somewhere() -> None:
 # Examples
 
 
-class Example:
-    """One frame of the worked session."""
-
-    def __init__(self, found: re.Match[str]) -> None:
-        self.says, self.who, self.name = found["says"], found["who"], found["name"]
-        self.stream = bytes.fromhex(re.sub(r";.*", "", found["hex"]))
-        self.notes = re.findall(r"; *(.+)", found["hex"])
-
-    @property
-    def payload(self) -> bytes:
-        return self.stream[HEADER_BYTES:]
-
-
-EXAMPLES = [Example(found) for found in EXAMPLE.finditer(section("A session, byte by byte"))]
 each_example = pytest.mark.parametrize(
     "example", EXAMPLES, ids=[f"{number}-{example.name}" for number, example in enumerate(EXAMPLES, 1)]
 )

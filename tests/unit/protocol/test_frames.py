@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stafette.protocol.frames import HEADER_BYTES, FrameReader, FrameTooLarge, frame
+from tests.support.byte_streams import Cut, cut_in_any_way, read
 
 LIMIT = 1000
 LARGEST_LENGTH = b"\xff\xff\xff\xff"
-
-Cut = Callable[[bytes], Iterable[bytes]]
-
-
-def whole(stream: bytes) -> list[bytes]:
-    return [stream]
-
-
-def byte_by_byte(stream: bytes) -> list[bytes]:
-    return [stream[at : at + 1] for at in range(len(stream))]
-
-
-def in_threes(stream: bytes) -> list[bytes]:
-    return [stream[at : at + 3] for at in range(0, len(stream), 3)]
-
-
-cut_in_any_way = pytest.mark.parametrize("cut", [whole, byte_by_byte, in_threes])
-
-
-def read(reader: FrameReader, pieces: Iterable[bytes]) -> list[bytes]:
-    return [payload for piece in pieces for payload in reader.feed(piece)]
 
 
 def read_until_refused(reader: FrameReader, pieces: Iterable[bytes]) -> tuple[list[bytes], int]:

@@ -16,8 +16,8 @@ from stafette import errors
 from stafette.model import Draft, Leased, Message, Queue, Selection
 from stafette.protocol import messages as wire
 from stafette.protocol.frames import FrameReader, frame
-from tests.unit.protocol.structs import ANSWERS, REQUESTS, fields_of, kind_of, required_of, structs
-from tests.unit.protocol.test_frames import Cut, cut_in_any_way, read
+from tests.support.byte_streams import Cut, cut_in_any_way, read
+from tests.support.protocol_structs import ANSWERS, REQUESTS, fields_of, kind_of, required_of, structs
 
 LIMIT = 10_000_000
 leaves = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text() | st.binary()

@@ -18,7 +18,7 @@ from stafette.report import page as report
 from stafette.report.figures.table_rows import run_metadata
 from stafette.report.headline import headline
 from stafette.report.sections import sign_table
-from tests.unit.report import sample_tables as sample
+from tests.support import sample_tables as sample
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 MEBIBYTE = 2**20

@@ -8,7 +8,7 @@ from scipy import stats
 
 from stafette.errors import InvalidRequest
 from stafette.statistics.stationarity import trend
-from tests.unit.statistics.series import fading
+from tests.support.correlated_series import fading
 
 
 @pytest.mark.parametrize(

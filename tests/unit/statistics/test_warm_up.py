@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stafette.statistics.warm_up import mser5
-from tests.unit.statistics.series import fading
+from tests.support.correlated_series import fading
 
 
 def brute_force(values: list[float]) -> int:

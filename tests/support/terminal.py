@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pexpect
 import pyte
 
-from tests.integration.processes import COMMAND, clean_environment
+from tests.support.command_line import COMMAND, clean_environment
 
 ROWS, COLUMNS = 60, 240  # wide, so that a sentence is a row
 PATIENCE_SECONDS = 60.0  # so that a command that hangs fails a test instead of holding up all others

@@ -3,15 +3,50 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import select
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.integration.processes import PATIENCE_SECONDS, clean_environment
-from tests.integration.test_cli_db import COMMAND, stafette
+from tests.support.waiting import PATIENCE_SECONDS
+
+COMMAND = Path(sys.executable).with_name("stafette")
+COMMAND_SECONDS = 300.0
+"""Longer than a whole series of experiments takes here; a command that hangs fails its test."""
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without our settings."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("STAFETTE_")}
+
+
+def stafette_process(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end as a process of its own, without anything on its standard input."""
+    return subprocess.run(
+        [COMMAND, *arguments],
+        env=clean_environment() | environment,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=COMMAND_SECONDS,
+    )
+
+
+stafette = stafette_process
+
+
+def assert_one_sentence(done: subprocess.CompletedProcess[str], exit_code: int, says: str) -> None:
+    """The command printed nothing, and said one sentence."""
+    assert done.returncode == exit_code, done.stderr
+    assert done.stdout == ""
+    assert re.fullmatch(rf"stafette: [^\n]*{says}[^\n]*\n", done.stderr), done.stderr
 
 
 class CommandLine:

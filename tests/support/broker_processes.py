@@ -6,20 +6,15 @@ import asyncio
 import os
 import re
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 from stafette.broker import control
-
-COMMAND = Path(sys.executable).with_name("stafette")
-PATIENCE_SECONDS = 60.0  # so that a broker that hangs fails a test instead of holding up all others
-
-
-def clean_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("STAFETTE_")}
+from tests.support.command_line import COMMAND, clean_environment, stafette_process
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 class BrokerProcess:
@@ -116,9 +111,9 @@ class Brokers:
 
     async def ctl(self, command: str, *arguments: str) -> str:
         """What `stafette broker ctl` prints."""
-        code, out, err = await stafette("broker", "ctl", command, "--data", str(self.data), *arguments)
-        assert code == 0, err
-        return out
+        done = await run("broker", "ctl", command, "--data", str(self.data), *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     async def status(self) -> dict[int, dict[str, Any]]:
         """What each broker process says of itself, by its id."""
@@ -140,19 +135,6 @@ async def broker_processes(database: str, data: Path) -> AsyncIterator[Brokers]:
         await brokers.kill_all()
 
 
-async def stafette(*arguments: str) -> tuple[int, str, str]:
-    """Run a command to its end: exit code, standard output, standard error."""
-    process = await asyncio.create_subprocess_exec(
-        COMMAND, *arguments,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        env=clean_environment(),
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            out, err = await process.communicate()
-    except TimeoutError as error:
-        process.kill()
-        await process.communicate()
-        raise AssertionError(f"stafette {' '.join(arguments)} does not end") from error
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
+async def run(*arguments: str) -> CompletedProcess[str]:
+    """Run a command to its end while this loop goes on."""
+    return await asyncio.to_thread(stafette_process, *arguments)

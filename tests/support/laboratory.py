@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow.parquet as pq
 
 from stafette.lab.experiment import experiment_file
@@ -78,13 +77,3 @@ def rows(path: Path) -> list[dict[str, Any]]:
     """The rows of Parquet files in a folder, or of one."""
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     return [row for file in files for row in pq.read_table(file).to_pylist()]
-
-
-def processes_of(folder: Path) -> list[psutil.Process]:
-    """Living processes that name the folder in their command, or work in it."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "cwd", "status"]):
-        told = [*(process.info["cmdline"] or []), process.info["cwd"] or ""]
-        if process.info["status"] != psutil.STATUS_ZOMBIE and any(str(folder) in part for part in told):
-            found.append(process)
-    return found

@@ -21,10 +21,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stafette.database.embedded import binaries
-from tests.documents.pages import ROOT, Block, blocks
-from tests.integration.processes import clean_environment
-from tests.ports import free_ports
+from stafette.database import binaries
+from tests.support.command_line import clean_environment
+from tests.support.document_pages import ROOT, Block, blocks
+from tests.support.free_ports import free_ports
 
 PATIENCE_SECONDS = 300.0  # so that a page that waits for ever fails instead of holding up all others
 PORT = re.compile(r"(?<![\d.])(?:74[789]\d|543\d|947\d)(?!\d)")

@@ -32,3 +32,10 @@ def runs_python(frame: DataFrame) -> bool:
         frame.explain(True)
     assert "Optimized Logical Plan" in plan.getvalue()
     return any(node in plan.getvalue() for node in PYTHON_NODES)
+
+
+def assert_no_python(frame: DataFrame) -> None:
+    plan = frame._jdf.queryExecution().toString()
+    assert "Aggregate" in plan or "Join" in plan
+    for node in ("PythonUDF", "BatchEvalPython", "ArrowEvalPython", "MapInPandas", "MapInArrow", "PythonMap"):
+        assert node not in plan
