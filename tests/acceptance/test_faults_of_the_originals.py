@@ -40,7 +40,7 @@ from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
 from stafette.database.store import Store
 from tests.support.brokers import Connect, StartBroker, drained, got, when_it_works
-from tests.support.protocol_client import Wire
+from tests.support.protocol_client import ProtocolClient
 from tests.support.waiting import A_DAY, PATIENCE_SECONDS, until
 
 READERS = 16
@@ -176,8 +176,12 @@ async def idle(brokers: StartBroker, statements: list[str]) -> AsyncIterator[tup
         ]
         await clients[0].create_queue("silence")
         reads = [asyncio.create_task(client.receive("silence", wait=A_DAY)) for client in clients]
-        await until(lambda: "announce_interests" in statements, clients[0])  # other brokers could know of reads here
-        await until(lambda: len(runtime.core.waiting) == IDLE and not runtime.core.dispatcher.outstanding, clients[0])
+        await until(
+            lambda: "announce_interests" in statements, clients[0].ping
+        )  # other brokers could know of reads here
+        await until(
+            lambda: len(runtime.core.waiting) == IDLE and not runtime.core.dispatcher.outstanding, clients[0].ping
+        )
         yield runtime, clients
     await asyncio.gather(*reads, return_exceptions=True)
 
@@ -210,7 +214,7 @@ async def test_the_slow_poll_asks_once_for_all_idle_clients(idle: tuple[Runtime,
     runtime, clients = idle
     batches = sum(runtime.core.metrics.batch_requests.counts)
     runtime.wake_reads()
-    await until(lambda: not runtime.core.dispatcher.outstanding, clients[0])
+    await until(lambda: not runtime.core.dispatcher.outstanding, clients[0].ping)
     assert len(runtime.core.waiting) == IDLE
     await let_time_pass(clients)
     assert sum(runtime.core.metrics.batch_requests.counts) == batches + 1
@@ -222,7 +226,7 @@ async def test_clients_that_died_cost_nothing(idle: tuple[Runtime, list[Client]]
     for session in list(runtime.core.sessions.values()):
         if session.name != witness.name:
             session.connection.abort()
-    await until(lambda: len(runtime.core.connected) == 1 and "release_sessions" in statements, witness)
+    await until(lambda: len(runtime.core.connected) == 1 and "release_sessions" in statements, witness.ping)
     assert (len(runtime.core.waiting), len(runtime.core.sessions)) == (1, 1)
     assert statements.count("release_sessions") < len(others), "those who go together are signed off together"
     statements.clear()
@@ -363,10 +367,10 @@ async def story_of_a_restart(postgres: EmbeddedPostgres, alice: Client, bob: Cli
 
 async def test_the_name_of_a_client_that_died_is_free(connect: Connect, broker: str, elsewhere: str) -> None:
     for url in (broker, elsewhere):
-        dying = await Wire.session(broker, "alice")
+        dying = await ProtocolClient.open(broker, "alice")
         with pytest.raises(errors.AlreadyOnline):
             await connect("alice", url)
-        dying.die()
+        dying.abort()
         again = await when_it_works(partial(connect, "alice", url), errors.AlreadyOnline)
         await again.close()
 
@@ -375,10 +379,10 @@ async def test_many_die_at_once_and_come_back(connect: Connect, broker: str, els
     names = [f"client {number}" for number in range(100)]
     for url in (broker, elsewhere, broker):
         sessions = await asyncio.gather(
-            *(when_it_works(partial(Wire.session, url, name), errors.AlreadyOnline) for name in names)
+            *(when_it_works(partial(ProtocolClient.open, url, name), errors.AlreadyOnline) for name in names)
         )
         for session in sessions:
-            session.die()
+            session.abort()
     assert len(await (await connect("witness")).clients()) == len(names) + 1
 
 
@@ -400,7 +404,7 @@ async def test_a_broker_that_is_lost_does_not_keep_its_names(
 
     # The lost broker comes back, learns that its client has been taken in elsewhere, and lets it go
     await heartbeat(Heartbeat(), lost)
-    await until(lambda: not lost.core.sessions, again)
+    await until(lambda: not lost.core.sessions, again.ping)
     with pytest.raises(errors.AlreadyOnline):
         await alice.ping()
     await again.ping()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from playwright.async_api import expect
 
@@ -12,6 +10,7 @@ from stafette.client.sync import Client
 from stafette.errors import ClientNotFound
 from tests.support.browser_pages import Entrance, follow, following_pages, forced, looks_well, token_of
 from tests.support.stafette_up import System
+from tests.support.waiting import until
 
 
 async def test_the_list(enter: Entrance, system: System, messenger: Client) -> None:
@@ -93,10 +92,12 @@ async def test_a_client_that_is_disconnected_loses_its_session_and_may_come_back
     assert before is not None
     await expect(page.get_by_text("It is online at")).to_be_visible()
     await page.get_by_role("button", name="Disconnect the client").click()
-    await expect(page.locator(".notice")).to_be_visible()
-    async with asyncio.timeout(20):
-        while await online_since() == before:
-            pass  # each look is a round trip
+    await expect(page.locator(".said")).to_be_visible()
+
+    async def is_back() -> bool:
+        return await online_since() != before
+
+    await until(is_back)
     assert messenger.ping() >= 0
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import gc
 import logging
 import random
-import socket
 import struct
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -25,12 +22,11 @@ from stafette.broker.native import NativeConnection
 from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.protocol import messages as wire
-from stafette.protocol.frames import HEADER_BYTES, FrameReader, frame
+from stafette.protocol.frames import HEADER_BYTES, frame
+from tests.support.protocol_client import ProtocolClient, request
 from tests.support.protocol_examples import EXAMPLES
 from tests.support.protocol_structs import REQUESTS, kind_of
-
-PATIENCE = 30.0
-"""Seconds before a test that waits for something that never comes gives up."""
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 MUTATED_FRAMES = 100_000
 ABUSERS = 50
@@ -39,27 +35,21 @@ FRAMES_AT_ONCE = 250
 Answer = TypeVar("Answer", bound=wire.Frame)
 
 
-class Peer:
-    """A client of raw bytes."""
+class Peer(ProtocolClient):
+    """A client of raw bytes to a broker in this process."""
 
-    def __init__(self, runtime: Runtime, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._runtime = runtime
-        self._frames = FrameReader(2**30)
-        self._read: deque[wire.Answer] = deque()
-        self._reader = reader
-        self._writer = writer
+    runtime: Runtime
 
     @property
     def connections(self) -> list[NativeConnection]:
         """The broker's end, if it has come to that."""
-        here = self._writer.get_extra_info("sockname")
-        connections = [session.connection for session in self._runtime.core.connected]
+        connections = [session.connection for session in self.runtime.core.connected]
         return [
             connection
             for connection in connections
             if isinstance(connection, NativeConnection)
             and connection.transport
-            and connection.transport.get_extra_info("peername") == here
+            and connection.transport.get_extra_info("peername") == self.address
         ]
 
     @property
@@ -68,50 +58,6 @@ class Peer:
         [connection] = self.connections
         return connection
 
-    def write(self, *pieces: bytes) -> None:
-        self._writer.write(b"".join(pieces))
-
-    async def read(self, size: int) -> None:
-        """Take so many bytes off the line."""
-        async with asyncio.timeout(PATIENCE):
-            await self._reader.readexactly(size)
-
-    async def answer(self) -> wire.Answer:
-        """The next answer."""
-        while not self._read:
-            async with asyncio.timeout(PATIENCE):
-                data = await self._reader.read(2**20)
-            assert data, "the broker hung up"
-            self._take(data)
-        return self._read.popleft()
-
-    async def ask(self, *fields: object) -> wire.Answer:
-        self.write(request(*fields))
-        return await self.answer()
-
-    async def rest(self) -> list[wire.Answer]:
-        """All answers until the broker hangs up."""
-        with contextlib.suppress(ConnectionResetError):  # when it hung up on something it had not read
-            async with asyncio.timeout(PATIENCE):
-                while data := await self._reader.read(2**20):
-                    self._take(data)
-        read, self._read = self._read, deque()
-        return list(read)
-
-    async def hello(self, name: str, **options: Any) -> wire.Welcome:
-        self.write(frame(wire.encode(wire.Hello(1, wire.VERSION, name, **options))))
-        welcome = await self.answer()
-        assert isinstance(welcome, wire.Welcome), welcome
-        return welcome
-
-    async def hang_up(self) -> None:
-        self._writer.close()
-        with contextlib.suppress(ConnectionError):
-            await self._writer.wait_closed()
-
-    def _take(self, data: bytes) -> None:
-        self._read.extend(map(wire.decode_answer, self._frames.feed(data)))
-
 
 class Broker:
     """A broker with one client that behaves."""
@@ -119,17 +65,13 @@ class Broker:
     def __init__(self, runtime: Runtime, url: str, healthy: Client) -> None:
         self.runtime = runtime
         self.healthy = healthy
-        self._address = urlsplit(url)
+        self._url = url
         self._peers: list[Peer] = []
 
     async def peer(self, *, limit: int = 2**20, buffer: int | None = None, seen: bool = True) -> Peer:
         """Connect; with a small limit and buffer, one that leaves answers where they are."""
-        raw = socket.socket()
-        if buffer is not None:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        raw.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(raw, (self._address.hostname, self._address.port))
-        peer = Peer(self.runtime, *await asyncio.open_connection(sock=raw, limit=limit))
+        peer = await Peer.connect(self._url, limit=limit, buffer=buffer)
+        peer.runtime = self.runtime
         self._peers.append(peer)
         if seen:
             await self.until(lambda: bool(peer.connections))
@@ -147,20 +89,18 @@ class Broker:
         assert message is not None
         assert message.text == "how are you"
 
-    async def until(self, true: Callable[[], bool]) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
         """Let the broker work until something holds, with a healthy client among the others."""
-        async with asyncio.timeout(PATIENCE):
-            while not true():
-                await self.healthy.ping()
+        await until(condition, self.healthy.ping)
 
     async def everybody_gone(self) -> None:
         """See that nothing is left of those who came."""
         for peer in self._peers:
-            await peer.hang_up()
+            await peer.close()
         await self.healthy.close()
         runtime, core = self.runtime, self.runtime.core
-        async with asyncio.timeout(PATIENCE):
-            await runtime.wait_until_disconnected()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await runtime.everybody_gone()
             while tasks := runtime._tasks | runtime._calls:
                 await asyncio.wait(tasks)
         assert (core.sessions, core.idle_timeouts._deadlines, core.admission.active, len(core.waiting)) == (
@@ -218,10 +158,6 @@ def time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"stafette.broker.core.idle_timeouts.{timeout}_SECONDS", -1.0)
 
 
-def request(*fields: object) -> bytes:
-    return frame(msgspec.msgpack.encode(fields))
-
-
 def hello(name: object, version: object = wire.VERSION, **options: object) -> bytes:
     return request(kind_of(wire.Hello), 1, version, name, *options.values())
 
@@ -272,7 +208,7 @@ async def test_half_a_frame_and_then_nothing(broker: Broker) -> None:
     for length in range(len(whole)):
         peer = await broker.peer()
         peer.write(whole[:length])
-        await peer.hang_up()
+        await peer.close()
     await broker.until(lambda: len(broker.runtime.core.connected) == 1)
 
 
@@ -528,14 +464,14 @@ async def test_who_hangs_up_in_the_middle_leaves_nothing_behind(broker: Broker) 
     connection = peer.connection
     peer.write(*(request(23, 2 + number) for number in range(200)), request(11, 300, ["healthy"], 1e9))
     await peer.answer()
-    await peer.hang_up()
+    await peer.close()
     await broker.until(lambda: connection.session not in broker.runtime.core.connected)
 
 
 async def test_who_reads_slowly_keeps_its_connection(broker: Broker, time_is_up: None) -> None:
     peer = await paused(broker, "slow")
     connection, unsent = peer.connection, peer.connection.unsent
-    await peer.read(4 * MEBIBYTE)
+    await peer.skip(4 * MEBIBYTE)
     await broker.until(lambda: connection.unsent <= unsent - 2 * MEBIBYTE)
     broker.runtime.drop_idle()
     await broker.serves()
@@ -734,7 +670,7 @@ class Abuser:
             session = (await peer.hello(self._name, resume=session)).session
             while self.sent < frames and await self._round(peer):
                 pass
-            await peer.hang_up()
+            await peer.close()
             if self.hung_up % 10 == 0:
                 await self._broker.serves()
 
@@ -813,7 +749,7 @@ async def test_mutated_hellos(broker: Broker) -> None:
             assert await peer.rest() == []
         else:
             assert isinstance(answer, wire.Welcome)
-            await peer.hang_up()
+            await peer.close()
 
 
 # And good input

@@ -22,6 +22,7 @@ from stafette.client.transport import UNSENT_BYTES, Transport
 from stafette.protocol.client import State
 from tests.support.free_ports import free_ports
 from tests.support.tcp_proxy import Proxy
+from tests.support.waiting import until
 
 Brokers = Callable[..., Awaitable[tuple[Runtime, str]]]
 Connect = Callable[..., Awaitable[Client]]
@@ -370,12 +371,10 @@ async def test_a_repeated_read_waits_only_for_the_rest_of_its_time(brokers: Brok
         alice = await connect("alice", proxy.url)
         peeking = asyncio.create_task(alice.peek("@alice", wait=60))
         await alice.ping()
-        while not _parked(runtime):
-            await alice.ping()
+        await until(lambda: _parked(runtime), alice.ping)
         proxy.cut()
-        await runtime.wait_until_disconnected()
-        while not _parked(runtime):
-            await alice.ping()
+        await runtime.everybody_gone()
+        await until(lambda: _parked(runtime), alice.ping)
         [wait] = _parked(runtime)
         assert 0 < wait < 60
         peeking.cancel()
@@ -475,8 +474,7 @@ async def test_a_lost_welcome_does_not_shut_the_client_out(brokers: Brokers, con
     async with Proxy(url_here) as proxy, asyncio.timeout(GUARD):
         proxy.lose_next_answer(broker_knows=False)
         connecting = asyncio.ensure_future(connect("alice", f"{proxy.url},{url_there.removeprefix('stafette://')}"))
-        while "AlreadyOnline" not in there.core.admission.refusals:
-            await asyncio.sleep(0)
+        await until(lambda: "AlreadyOnline" in there.core.admission.refusals)
         proxy.cut()  # now the first broker learns that its welcome did not arrive
         await (await connecting).ping()
 
@@ -548,8 +546,7 @@ async def test_reads_that_wait_go_on_waiting_through_another_broker(brokers: Bro
     receiving = asyncio.create_task(alice.receive("jobs", wait=60))
     leasing = asyncio.create_task(_take(alice, "jobs"))
     await alice.ping()
-    while len(here.core.waiting) < 2:
-        await alice.ping()
+    await until(lambda: len(here.core.waiting) >= 2, alice.ping)
     async with asyncio.timeout(GUARD):
         await here.drain()
         await here.wait_until_disconnected()
@@ -570,8 +567,7 @@ async def test_leaving_a_broker_that_leaves_frees_the_name(brokers: Brokers, con
         proxy.hold_answers()
         await here.drain()
         closing = asyncio.create_task(alice.close())
-        while len(proxy.held) < 2:  # goodbye, and the answer to bye
-            await asyncio.sleep(0)
+        await until(lambda: len(proxy.held) >= 2)  # goodbye, and the answer to bye
         await connect("alice", url_there)
         proxy.release_answers()
         await closing
@@ -598,9 +594,7 @@ async def test_a_cancelled_read_is_forgotten_by_the_broker(brokers: Brokers, con
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
-        async with asyncio.timeout(GUARD):
-            while session.in_flight:
-                await alice.ping()
+        await until(lambda session=session: not session.in_flight, alice.ping)
         assert len(runtime.core.waiting) == 0
     [message_id] = await alice.send("jobs", b"still there")
     message = await alice.receive("jobs")
@@ -647,9 +641,7 @@ async def test_a_broker_that_does_not_read_makes_senders_wait_in_order(proxy: Pr
     bodies = [b"%02d" % number + bytes(size) for number in range(80)]
     sending = [asyncio.create_task(alice.send("jobs", body)) for body in bodies]
     transport = _transport(alice)
-    async with asyncio.timeout(GUARD):
-        while not transport.congested:
-            await asyncio.sleep(0)
+    await until(lambda: transport.congested)
     for _ in range(10):
         await asyncio.sleep(0)
     assert transport._writer.get_write_buffer_size() < UNSENT_BYTES + 2 * size
@@ -662,9 +654,8 @@ async def test_a_broker_that_does_not_read_makes_senders_wait_in_order(proxy: Pr
 
     transport.resume_writing = somebody_comes_at_that_moment  # type: ignore[method-assign]
     proxy.read_on()
+    await until(lambda: len(sending) > len(bodies))
     async with asyncio.timeout(GUARD):
-        while len(sending) == len(bodies):
-            await asyncio.sleep(0)
         ids = [sent[0] for sent in await asyncio.gather(*sending)]
     assert ids == sorted(ids)
     arrived = await alice.receive_many("jobs", 1000, order="arrival")
@@ -680,8 +671,7 @@ async def test_waiting_for_a_broker_that_does_not_read_ends_at_the_deadline(prox
     await alice.ping()
     proxy.stop_reading()
     sending = [asyncio.create_task(alice.send("jobs", bytes(1_000_000))) for _ in range(20)]
-    while not _transport(alice).congested:
-        await asyncio.sleep(0)
+    await until(lambda: _transport(alice).congested)
     await bob.send("@alice", b"it is there, but does not read")
     assert await reading is not None
     async with asyncio.timeout(GUARD):
@@ -744,9 +734,11 @@ async def test_a_client_that_is_dropped_hangs_up(connect: Connect, broker: str) 
     await dropped.ping()
     with pytest.warns(ResourceWarning, match="dropped has not been closed"):
         dropped = gc.collect()  # type: ignore[assignment]
-    async with asyncio.timeout(GUARD):
-        while (await watcher.client("dropped")).broker is not None:
-            pass
+
+    async def is_offline() -> bool:
+        return (await watcher.client("dropped")).broker is None
+
+    await until(is_offline)
 
 
 # TLS
@@ -806,8 +798,7 @@ def _transport(client: Client) -> Transport:
 async def _ended(client: Client) -> None:
     """Wait until the client has noticed that its connection is gone."""
     transport = _transport(client)
-    while transport.connection.state is not State.CLOSED:
-        await asyncio.sleep(0)
+    await until(lambda: transport.connection.state is State.CLOSED)
 
 
 def _names(runtime: Runtime) -> set[str]:

@@ -24,6 +24,7 @@ import stafette.aio
 from stafette import errors
 from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client as AsyncClient
+from tests.support.waiting import blocking_until, until
 
 Brokers = Callable[..., Awaitable[tuple[Runtime, str]]]
 Connect = Callable[..., Awaitable[AsyncClient]]
@@ -125,11 +126,9 @@ async def test_a_client_that_is_dropped_hangs_up(broker: str) -> None:
             dropped.ping()
             with pytest.warns(ResourceWarning, match="dropped has not been closed"):
                 dropped = gc.collect()  # type: ignore[assignment]
-            while watcher.client("dropped").broker is not None:
-                pass
+            blocking_until(lambda: watcher.client("dropped").broker is None)
 
-    async with asyncio.timeout(GUARD):
-        await asyncio.to_thread(work)
+    await asyncio.to_thread(work)
 
 
 SCRIPT = """
@@ -161,15 +160,13 @@ async def test_ctrl_c_ends_a_wait_and_cancels_the_request(brokers: Brokers, conn
     """,
         url,
     )
+    await until(lambda: runtime.core.waiting)
     async with asyncio.timeout(GUARD):
-        while not runtime.core.waiting:
-            await asyncio.sleep(0)
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
         assert await process.stdout.readline() == b"interrupted b'alive'\n"
         [session] = runtime.core.sessions.values()
-        while session.in_flight:  # it may be trying again, and take what comes now
-            await asyncio.sleep(0)
+        await until(lambda: not session.in_flight)  # it may be trying again, and take what comes now
         bob = await connect("bob", url)
         await bob.send("@alice", b"not lost")
         output, complaints = await process.communicate(b"\n")
@@ -210,8 +207,11 @@ async def test_a_program_may_end_without_closing(broker: str, connect: Connect) 
     async with asyncio.timeout(GUARD):
         assert await process.wait() == 0
         watcher = await connect("watcher")
-        while (await watcher.client("alice")).broker is not None:
-            pass
+
+        async def is_offline() -> bool:
+            return (await watcher.client("alice")).broker is None
+
+        await until(is_offline)
 
 
 def test_importing_the_client_imports_little() -> None:

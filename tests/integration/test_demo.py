@@ -30,7 +30,7 @@ class Tour:
         self.process = process
         self.said = ""
 
-    def until(self, pattern: str) -> str:
+    def read_until(self, pattern: str) -> str:
         """Read on until something is said; its first group."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
@@ -79,9 +79,9 @@ def assert_shown(data: Path, told: Tour, series: str) -> None:
 
 def test_twice_in_a_row_and_stopped_the_second_time(data: Path, no_java: dict[str, str]) -> None:
     with tour(data, variables=no_java) as first:
-        web, secret = first.until(r"console +(http\S+)"), first.until(r"secret +(\S+)")
-        page = first.until(r"watch it +(\S+)")
-        first.until(r"^ +(measure)$")
+        web, secret = first.read_until(r"console +(http\S+)"), first.read_until(r"secret +(\S+)")
+        page = first.read_until(r"watch it +(\S+)")
+        first.read_until(r"^ +(measure)$")
         with httpx.Client(headers={"Authorization": f"Bearer {secret}", "Accept": "text/html"}) as browser:
             shown = browser.get(page)
             assert (shown.status_code, page.startswith(web)) == (200, True)
@@ -94,7 +94,7 @@ def test_twice_in_a_row_and_stopped_the_second_time(data: Path, no_java: dict[st
     assert processes_of(data) != []
 
     with tour(data, "--stop", variables=no_java) as second:
-        assert second.until(r"console +(http\S+)") == web  # what was up is used
+        assert second.read_until(r"console +(http\S+)") == web  # what was up is used
         assert second.end() == 0, second.said
     assert_shown(data, second, "demo-0002")
     assert processes_of(data) == []
@@ -102,7 +102,7 @@ def test_twice_in_a_row_and_stopped_the_second_time(data: Path, no_java: dict[st
 
 def test_ctrl_c_leaves_nothing_running_and_nothing_to_go_on_with(data: Path) -> None:
     with tour(data) as broken_off:
-        broken_off.until(r"^ +(measure)$")
+        broken_off.read_until(r"^ +(measure)$")
         assert processes_of(data) != []
         broken_off.process.send_signal(signal.SIGINT)
         assert broken_off.end() == 130, broken_off.said

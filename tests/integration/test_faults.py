@@ -23,9 +23,10 @@ from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
 from stafette.model import Draft
 from stafette.protocol import messages as wire
-from stafette.protocol.frames import FrameReader, frame
+from stafette.protocol.frames import frame
 from tests.support.broker_processes import Brokers, broker_processes
 from tests.support.client_history import QUEUE, History, Load
+from tests.support.protocol_client import ProtocolClient
 
 pytestmark = pytest.mark.slow
 
@@ -118,23 +119,22 @@ class Pipeliner:
         self.answers: dict[int, wire.Answer] = {}
         self.goodbye = self.late = False
 
-    async def run(self, port: int, progress: Callable[[], None]) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        frames = FrameReader(2**24)
-        writer.write(frame(wire.encode(wire.Hello(1, wire.VERSION, self.name))))
-        while data := await reader.read(2**16):
-            for payload in frames.feed(data):
-                self._take(wire.decode_answer(payload))
+    async def run(self, url: str, progress: Callable[[], None]) -> None:
+        client = await ProtocolClient.connect(url)
+        client.send(wire.Hello(1, wire.VERSION, self.name))
+        while await client.read():
+            for answer in client.take_answers():
+                self._take(answer)
             for _ in range(WINDOW - (len(self.written) - len(self.answers))):
                 if not self.goodbye:
-                    self._write(writer)
+                    self._write(client)
             if self.goodbye and not self.late:
                 self.late = True
-                self._write(writer)
+                self._write(client)
             progress()
             if self.goodbye and len(self.answers) == len(self.written):
                 break
-        writer.close()
+        await client.close()
 
     def _take(self, answer: wire.Answer) -> None:
         if isinstance(answer, wire.Goodbye) and not answer.id:
@@ -143,10 +143,10 @@ class Pipeliner:
             assert answer.id not in self.answers, "answered twice"
             self.answers[answer.id] = answer
 
-    def _write(self, writer: asyncio.StreamWriter) -> None:
+    def _write(self, client: ProtocolClient) -> None:
         number = len(self.written) + 2
         self.written[number] = f"{number} of {self.name}".encode()
-        writer.write(frame(wire.encode(wire.Send(number, [Draft((QUEUE,), self.written[number])]))))
+        client.send(wire.Send(number, [Draft((QUEUE,), self.written[number])]))
 
     def sent(self) -> set[bytes]:
         """The bodies of sends that were answered with ids; every other one was answered, too: nothing has happened."""
@@ -177,7 +177,7 @@ async def test_sigterm_under_load_leaves_no_request_without_a_definite_answer(
     # When it is told to stop
     async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         for pipeliner in pipeliners:
-            tasks.create_task(pipeliner.run(broker.port, progress))
+            tasks.create_task(pipeliner.run(broker.url, progress))
         await busy.wait()
         broker.signal(signal.SIGTERM)
     assert await broker.ended() == 0

@@ -12,6 +12,7 @@ from stafette.database.messages import LeaseRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
 from stafette.model import Draft, Message, Selection
+from tests.support.waiting import until
 
 HELD_UP = """
     ALTER FUNCTION stafette.take_batch(stafette.ask[]) RENAME TO take_batch_at_last;
@@ -38,12 +39,11 @@ async def test_a_read_knows_who_came_after_it_had_begun(new_database: str, verb:
         await holder.execute("SELECT pg_advisory_lock(1)")
         reading = asyncio.create_task(read(store, verb, ReadRequest(reader.id, Selection(context=7))))
         waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        await until(lambda: holder.fetchval(waiting))
         async with asyncio.timeout(30):
-            while not await holder.fetchval(waiting):
-                await asyncio.sleep(0)
-            newcomer = await store.clients.register("newcomer")
-            await store.queues.create(newcomer.id, "new")
-            await store.messages.send([SendRequest(newcomer.id, Draft(("new",), b"hello", context=7))])
+            newcomer = await store.register("newcomer")
+            await store.create_queue(newcomer.id, "new")
+            await store.send([SendRequest(newcomer.id, Draft(("new",), b"hello", context=7))])
             await holder.execute("SELECT pg_advisory_unlock(1)")
             message = await reading
     await holder.close()

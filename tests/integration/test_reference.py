@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -18,6 +17,7 @@ from stafette.broker.runtime import Runtime
 from stafette.broker.server import SERVICES
 from stafette.client.aio import Client
 from tests.support.reference_pages import DOCS, codes, plain, rows, section
+from tests.support.waiting import until
 
 METRICS = section("metrics.md", "Metrics of a broker")
 SIGNATURES = """
@@ -40,9 +40,7 @@ async def test_every_metric_is_told_with_its_type_and_labels(
     await alice.create_queue("jobs")
     with suppress(errors.AlreadyOnline):  # so that there is a refusal to see
         await connect("alice", url=url)
-    async with asyncio.timeout(30):
-        while not {service for service, _ in runtime.core.metrics.rounds} >= {"Heartbeat"}:
-            await asyncio.sleep(0)
+    await until(lambda: {service for service, _ in runtime.core.metrics.rounds} >= {"Heartbeat"})
 
     found = []
     for metric in BrokerCollector(runtime).collect():

@@ -13,6 +13,7 @@ from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.errors import NotAuthenticated
 from tests.support.command_line import COMMAND, clean_environment
+from tests.support.waiting import until
 
 Connect = Callable[..., Awaitable[Client]]
 
@@ -140,8 +141,7 @@ async def test_ctrl_c_ends_a_script_that_waits(
     )  # fmt: skip
     assert process.stdin is not None
     process.stdin.write(b"receive jobs wait=3600\nping\n")
-    while not len(runtime.core.waiting):
-        await other.ping()
+    await until(lambda: len(runtime.core.waiting), other.ping)
     process.send_signal(signal.SIGINT)
     out, err = await process.communicate()
     assert (process.returncode, out, err) == (130, b"", b"")

@@ -24,6 +24,7 @@ from stafette.database.messages import LeaseRequest, NackRequest, SendRequest
 from stafette.database.store import Store
 from stafette.model import Draft, QueueOptions, Selection
 from tests.support.actors import ADMIN
+from tests.support.waiting import until
 
 DAY = timedelta(days=1)
 
@@ -322,12 +323,8 @@ async def test_a_broker_takes_stock_and_publishes_its_figures(
     alice = await connect("alice", url)
     await alice.create_queue("jobs")
     await alice.send("jobs", b"")
-    async with asyncio.timeout(30):
-        while (
-            runtime.core.metrics.rounds["CountMessages", "ok"] == 0
-            or runtime.core.metrics.rounds["Heartbeat", "ok"] == 0
-        ):
-            await alice.ping()
+    rounds = runtime.core.metrics.rounds
+    await until(lambda: rounds["CountMessages", "ok"] and rounds["Heartbeat", "ok"], alice.ping)
     await execute(database, "UPDATE stafette.stock SET at = at - interval '1 hour'")
     service = CountMessages()
     await service.round(runtime)

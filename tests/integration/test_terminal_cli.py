@@ -16,8 +16,8 @@ import pytest
 import stafette
 from tests.support.command_line import COMMAND, CommandLine, assert_one_sentence, everything_up
 from tests.support.command_line import stafette as command
+from tests.support.waiting import PATIENCE_SECONDS
 
-TIMEOUT_SECONDS = 60.0
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 CTRL_C = "c"
 _numbers = itertools.count(1)

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pyspark
 
 from stafette.pipeline import java
+from tests.support.waiting import blocking_until
 
 SPARK = Path(pyspark.__file__).parent
 PATIENCE_SECONDS = 240
@@ -35,10 +35,12 @@ def server(folder: Path, *command: str, says: str) -> Iterator[str]:
             [SPARK / "bin" / command[0], *command[1:]], env=environment, stdout=output, stderr=output, cwd=folder
         )
     try:
-        while not (found := re.search(says, log.read_text())):
+
+        def ready() -> re.Match[str] | None:
             assert process.poll() is None, log.read_text()
-            time.sleep(0.1)
-        yield found[1]
+            return re.search(says, log.read_text())
+
+        yield blocking_until(ready, PATIENCE_SECONDS)[1]
     finally:
         process.terminate()
         process.wait()

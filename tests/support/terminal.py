@@ -11,9 +11,9 @@ import pexpect
 import pyte
 
 from tests.support.command_line import COMMAND, clean_environment
+from tests.support.waiting import PATIENCE_SECONDS
 
 ROWS, COLUMNS = 60, 240  # wide, so that a sentence is a row
-PATIENCE_SECONDS = 60.0  # so that a command that hangs fails a test instead of holding up all others
 
 CTRL_C, CTRL_D, TAB, UP = "\x03", "\x04", "\t", "\x1b[A"
 

@@ -26,6 +26,7 @@ from stafette.lab.behaviours.tola import Tola
 from stafette.load.direct import DirectConnections
 from stafette.model import Message
 from stafette.trace import Trace
+from tests.support.waiting import until
 
 QUEUES = ("q-1", "q-2", "q-3", "q-4")
 GUARD = 30.0
@@ -170,10 +171,12 @@ async def test_the_consumer_takes_what_the_producer_writes_again_and_again(stage
 async def test_with_a_retry_delay_a_read_asks_again_instead_of_waiting_in_the_broker(stage: Stage) -> None:
     rick = await stage.enter("rick", retry_delay=0.001, wait=10)
     polling = asyncio.create_task(rick.step())
-    async with asyncio.timeout(GUARD):
-        while stage.requests()["Receive"] < 3:
-            assert len(stage.runtime.core.waiting) == 0
-            await stage.director.ping()
+
+    def three_reads() -> bool:
+        assert len(stage.runtime.core.waiting) == 0
+        return stage.requests()["Receive"] >= 3
+
+    await until(three_reads, stage.director.ping)
     await stage.director.send("q-1", b"at last")
     await polling
     assert await stage.stored() == 0

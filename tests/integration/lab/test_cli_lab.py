@@ -9,12 +9,10 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,7 @@ from stafette.lab.series import series_folder
 from stafette.pipeline.sources.record import run_of
 from tests.support.command_line import COMMAND, assert_one_sentence, clean_environment, stafette
 from tests.support.databases import Databases
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS, blocking_until
 
 pytestmark = pytest.mark.slow
 
@@ -399,14 +397,6 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     return found
 
 
-def waited_for(condition: Callable[[], object]) -> None:
-    """Look until something holds."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        select.select([], [], [], 0.05)
-
-
 def assert_all_end(folder: Path) -> None:
     _, alive = psutil.wait_procs(processes_of(folder), timeout=PATIENCE_SECONDS)
     assert not alive
@@ -444,9 +434,9 @@ def running(file: Path) -> Iterator[subprocess.Popen[str]]:
 def test_a_killed_runner_leaves_nothing_behind_and_its_series_is_continued(tmp_path: Path) -> None:
     file, folder = written(tmp_path, "killed"), tmp_path / "runs/killed-0001"
     with running(file) as process:
-        waited_for(lambda: states(folder) == ["done", "running"])
+        blocking_until(lambda: states(folder) == ["done", "running"])
         first = (folder / "runs/001-size=100-r1/run.json").read_bytes()
-        waited_for(lambda: (folder / "runs/002-size=2000-r1/logs/load-1.log").exists())
+        blocking_until(lambda: (folder / "runs/002-size=2000-r1/logs/load-1.log").exists())
         assert len(processes_of(folder)) >= 4  # an agent, a database, a broker, a load process
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -469,7 +459,7 @@ def test_a_killed_runner_leaves_nothing_behind_and_its_series_is_continued(tmp_p
 def test_a_series_under_way_is_left_alone_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> None:
     file, folder = written(tmp_path, "long", duration=60.0), tmp_path / "runs/long-0001"
     with running(file) as process:
-        waited_for(lambda: list(folder.glob("runs/*/logs/load-1.log")))  # brokers and database run
+        blocking_until(lambda: list(folder.glob("runs/*/logs/load-1.log")))  # brokers and database run
         assert lab_json(tmp_path, "ls")[0]["state"] == "running"
         assert_one_sentence(lab(tmp_path, "rm", "long", "--yes"), 1, "long-0001 is running and can be removed when")
         another = lab(tmp_path, "run", "long.toml")
@@ -492,7 +482,7 @@ def test_a_series_under_way_is_left_alone_and_ctrl_c_ends_all_of_it(tmp_path: Pa
 def test_a_second_ctrl_c_does_not_wait_and_leaves_nothing_behind(tmp_path: Path) -> None:
     file, folder = written(tmp_path, "long", duration=60.0), tmp_path / "runs/long-0001"
     with running(file) as process:
-        waited_for(lambda: list(folder.glob("runs/*/logs/load-1.log")))
+        blocking_until(lambda: list(folder.glob("runs/*/logs/load-1.log")))
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         assert ["stopping the run" in process.stderr.readline() for _ in range(2)] == [False, True]

@@ -18,6 +18,7 @@ from stafette.errors import StafetteError
 from stafette.trace import Trace
 from tests.support.folder_processes import processes_of
 from tests.support.laboratory import PAIR, Laboratory, checks, rows, trial
+from tests.support.waiting import glance, until
 
 ADDRESSES = ["127.0.0.21", "127.0.0.22", "127.0.0.23", "127.0.0.24"]
 ROLES = 'database = "127.0.0.21"\nbrokers = ["127.0.0.22"]\nclients = ["127.0.0.23", "127.0.0.24"]\n'
@@ -85,15 +86,15 @@ async def test_when_the_runner_is_killed_everything_on_the_machines_ends(tmp_pat
     command = ["-m", "stafette", "lab", "run", str(file), "--runs", str(tmp_path / "runs")]
     runner = await asyncio.create_subprocess_exec(sys.executable, *command)
     traces = [tmp_path / "machines" / address for address in ADDRESSES[1:]]
-    async with asyncio.timeout(60):
-        while not all(list(folder.rglob("*.parquet")) for folder in traces):
-            await asyncio.sleep(0.1)
-            assert runner.returncode is None
+
+    def all_are_traced() -> bool:
+        assert runner.returncode is None
+        return all(list(folder.rglob("*.parquet")) for folder in traces)
+
+    await until(all_are_traced, glance)
     runner.send_signal(signal.SIGKILL)
     await runner.wait()
-    async with asyncio.timeout(30):
-        while any(processes_of(tmp_path / "machines" / address) for address in ADDRESSES):
-            await asyncio.sleep(0.1)
+    await until(lambda: not any(processes_of(tmp_path / "machines" / address) for address in ADDRESSES), glance)
 
 
 @pytest.mark.parametrize(

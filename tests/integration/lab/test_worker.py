@@ -21,8 +21,8 @@ import pytest
 from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.database.store import Store
+from tests.support.waiting import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 60.0  # so that a worker that hangs fails a test instead of holding up all others
 PARKED_SECONDS = 10.0
 """How long a read waits that must not hold up the end."""
 

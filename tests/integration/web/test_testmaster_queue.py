@@ -62,7 +62,7 @@ async def events(api: httpx.AsyncClient, job: str) -> AsyncGenerator[tuple[str, 
                 yield name, json.loads(line.removeprefix("data: "))
 
 
-async def until(api: httpx.AsyncClient, job: str, phase: str) -> dict[str, Any]:
+async def watch_until(api: httpx.AsyncClient, job: str, phase: str) -> dict[str, Any]:
     """Watch until a phase is reached, or the end."""
     async with contextlib.aclosing(events(api, job)) as told:
         async for name, event in told:
@@ -123,7 +123,7 @@ async def test_jobs_wait_move_up_and_go_and_the_one_under_way_is_stopped(web: We
         kept = json.loads((web.data / "runs" / "queue.json").read_text())
         assert [job["id"] for job in kept["waiting"]] == [first, third]
 
-        await until(api, first, "measure")
+        await watch_until(api, first, "measure")
         refused = await api.post("/lab/series/long-0001/delete")
         assert refused.status_code == 400
         assert (await api.get("/lab/series/long-0001/zip")).status_code == 400
@@ -166,7 +166,7 @@ async def test_the_queue_goes_on_after_the_web_process_was(
         assert process.stdout is not None
         url = (await process.stdout.readline()).decode().strip()
         async with httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {web.admin}"}, timeout=60) as api:
-            end = await until(api, job, "-")
+            end = await watch_until(api, job, "-")
         assert (end["event"], end["state"], end["series"]) == ("end", "done", "resumed-0001"), end["sentence"]
     finally:
         process.terminate()
@@ -195,7 +195,7 @@ async def test_no_run_touches_the_consoles_own_database(web: Web, database: str)
             await saved(api, experiment("sly", "reset", more=factor))
             for name in ("grab", "sly"):
                 job = await queued(api, name)
-                end = await until(api, job, "-")
+                end = await watch_until(api, job, "-")
                 assert end["state"] == "failed"
                 assert "is the database of this console" in end["sentence"]
         assert await connection.fetchval("SELECT count(*) FROM stafette.operators") == 2
@@ -207,7 +207,7 @@ async def test_what_cannot_be_run_fails_with_a_sentence(web: Web, new_database: 
     async with web.api() as api:
         await saved(api, experiment("spoiled", new_database))
         (web.data / "experiments" / "spoiled.toml").write_text("name = 3")
-        end = await until(api, await queued(api, "spoiled"), "-")
+        end = await watch_until(api, await queued(api, "spoiled"), "-")
         assert end["state"] == "failed"
         assert "name is 3" in end["sentence"]
         wrong = await api.post("/lab/queue", data={"kind": "own", "name": "spoiled", "profile": "none"})
