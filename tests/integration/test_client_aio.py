@@ -15,6 +15,7 @@ import pytest
 
 import stafette
 from stafette import errors
+from stafette.broker.core.session import Session
 from stafette.broker.runtime import Runtime
 from stafette.broker.server import BrokerSettings, running
 from stafette.client.aio import Client
@@ -576,6 +577,10 @@ async def test_leaving_a_broker_that_leaves_frees_the_name(brokers: Brokers, con
 # Cancellation
 
 
+async def _all_answered(session: Session, client: Client) -> None:
+    await until(lambda: not session.in_flight, client.ping)
+
+
 async def test_a_cancelled_read_is_forgotten_by_the_broker(brokers: Brokers, connect: Connect) -> None:
     runtime, url = await brokers()
     alice = await connect("alice", url)
@@ -594,7 +599,7 @@ async def test_a_cancelled_read_is_forgotten_by_the_broker(brokers: Brokers, con
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
-        await until(lambda session=session: not session.in_flight, alice.ping)
+        await _all_answered(session, alice)
         assert len(runtime.core.waiting) == 0
     [message_id] = await alice.send("jobs", b"still there")
     message = await alice.receive("jobs")
