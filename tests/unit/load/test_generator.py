@@ -9,22 +9,15 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-import msgspec
 import pytest
-import uvloop
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stafette.client.aio import Client
 from stafette.client.tracing import INTENDED
-from stafette.errors import InvalidRequest, Overloaded, QueueNotFound
-from stafette.lab.behaviours.behaviour import Behaviour, ClientContext, Parameters
+from stafette.errors import Overloaded, QueueNotFound
+from stafette.lab.behaviours.base import Behaviour, Parameters, Scene
 from stafette.lab.experiment.distribution import Fixed
-from stafette.lab.running.worker import rotate_brokers
-from stafette.lab.running.worker_protocol import Group, Job, Ramp, Start, joined_by, joins_at, load_clients, read
 from stafette.load.generator import ClientGroup, Defect, Generator, Participant, Progress, gaps, schedule
-from stafette.load.precise_timer import SECOND, PreciseTimer
-from stafette.load.self_check import Reservoir
+from stafette.load.precise_timer import SECOND
 
 
 class Doing(Behaviour):
@@ -60,42 +53,6 @@ def closed(*behaviours: Behaviour, think_time: float = 0.0) -> ClientGroup:
 
 def taken(rate: float, joins: list[float], distances: Any, seconds: float) -> list[tuple[float, int]]:
     return list(itertools.takewhile(lambda step: step[0] < seconds, schedule(joins, rate, distances)))
-
-
-# Who belongs where
-
-
-def job(worker: int, workers: int, **groups: Group) -> Job:
-    return Job("r", 1, worker, workers, "load-1", "traces", 1.0, (0.0, 1.0), groups)
-
-
-def test_clients_are_dealt_to_workers_in_turn_over_all_groups() -> None:
-    groups = {"alice": Group("alice", 3), "bob": Group("bob", 2)}
-    assert [client.name for client in load_clients(job(0, 2, **groups))] == ["alice-1", "alice-3", "bob-2"]
-    assert [client.name for client in load_clients(job(1, 2, **groups))] == ["alice-2", "bob-1"]
-    dealt = [client.index for worker in range(4) for client in load_clients(job(worker, 4, **groups))]
-    assert sorted(dealt) == [0, 1, 2, 3, 4]
-
-
-def test_a_ramp_lets_clients_in_by_their_number_in_the_whole_group() -> None:
-    ramp = Ramp(2, 30.0)
-    assert [joins_at(number, ramp) for number in range(1, 6)] == [0, 0, 30, 30, 60]
-    assert joins_at(77, None) == 0
-
-
-def test_clients_are_spread_over_the_brokers() -> None:
-    assert rotate_brokers("stafette://a:1,b:2,c:3", 0) == "stafette://a:1,b:2,c:3"
-    assert rotate_brokers("stafettes://a:1,b:2,c:3/?ca=x,y", 4) == "stafettes://b:2,c:3,a:1/?ca=x,y"
-
-
-def test_a_job_with_a_key_too_many_or_a_window_outside_the_load_is_refused() -> None:
-    fields = msgspec.to_builtins(job(0, 1, alice=Group("alice", 3)))
-    assert read(msgspec.json.encode(fields), Job).groups["alice"].count == 3
-    for wrong, sentence in (({"colour": 1}, "colour"), ({"window": [0, 2]}, "window"), ({"worker": 1}, "worker")):
-        with pytest.raises(InvalidRequest, match=sentence):
-            read(msgspec.json.encode({**fields, **wrong}), Job)
-    with pytest.raises(InvalidRequest, match="start"):
-        read(b"{}", Start)
 
 
 # Schedules of open loops
@@ -307,76 +264,3 @@ async def test_a_run_that_is_cancelled_leaves_no_task_behind() -> None:
     with pytest.raises(asyncio.CancelledError):
         await run
     assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-# Time and figures
-
-
-async def sleepers(unit: int = 1000) -> tuple[list[int], list[int]]:
-    """In which order some wake up, and how many nanoseconds late; their moments are in units of so many of these."""
-    alarm, order, late = PreciseTimer(), [], []
-    begin = time.perf_counter_ns()
-
-    async def sleep(number: int, units: int) -> None:
-        moment = begin + unit * units
-        await alarm.until(moment)
-        late.append(time.perf_counter_ns() - moment)
-        order.append(number)
-
-    tasks = [asyncio.create_task(sleep(*each)) for each in enumerate((5000, 1700, 2300, 0, 1700))]
-    cancelled = asyncio.create_task(sleep(9, 1000))
-    await asyncio.sleep(0)
-    all_sleep = time.perf_counter_ns() < begin + unit * 1000
-    cancelled.cancel()
-    await asyncio.gather(*tasks)
-    alarm.close()
-    return (order, late) if all_sleep else await sleepers(10 * unit)  # somebody else had the processor
-
-
-@pytest.mark.parametrize("with_timer", [True, False], ids=["timer of the kernel", "timers of the loop"])
-def test_the_alarm_wakes_each_in_its_turn_and_never_early(with_timer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not with_timer:
-        monkeypatch.setattr("stafette.load.precise_timer._KernelTimer.open", lambda: None)
-    order, late = uvloop.run(sleepers())
-    assert order == [3, 1, 4, 2, 0]
-    assert min(late) >= 0
-
-
-def test_the_timer_of_the_kernel_is_as_punctual_as_a_thread_that_sleeps() -> None:
-    async def sleep_in_turn() -> tuple[list[int], list[int]]:  # so that whoever else is busy here holds up both
-        alarm, late, thread_late = PreciseTimer(), [], []
-        for microseconds in (1700, 600, 900) * 50:
-            await asyncio.sleep(0)  # lets the loop, which knew nothing of the thread's sleep, look at the time
-            moment = time.perf_counter_ns() + 1000 * microseconds
-            await alarm.until(moment)
-            late.append(time.perf_counter_ns() - moment)
-            moment = time.perf_counter_ns() + 1000 * microseconds
-            time.sleep(microseconds / 1e6)
-            thread_late.append(time.perf_counter_ns() - moment)
-        alarm.close()
-        return late, thread_late
-
-    late, thread_late = uvloop.run(sleep_in_turn())
-    assert sum(sorted(late)[:75]) < 2 * sum(sorted(thread_late)[:75])  # the half that was held up least
-
-
-def test_samples_keep_exact_means_and_a_fair_share_for_the_percentile() -> None:
-    few, many = Reservoir(), Reservoir(size=2000)
-    few.add(3_000_000)
-    assert few.spread().p99 == few.spread().max == 3.0
-    for value in range(100_000):
-        many.add(value * 1000)
-    spread = many.spread()
-    assert spread.mean == pytest.approx(49.9995)
-    assert spread.max == pytest.approx(99.999)
-    assert spread.p99 == pytest.approx(99.0, abs=1.5)
-    assert Reservoir().spread().max == 0
-
-
-@given(st.integers(1, 50), st.integers(1, 9), st.sampled_from([0.0, 0.5, 2.0]), st.floats(0, 30))
-def test_those_who_have_joined_are_those_whose_time_has_come(
-    count: int, at_once: int, every: float, seconds: float
-) -> None:
-    ramp = Ramp(at_once, every)
-    joined = [number for number in range(1, count + 1) if joins_at(number, ramp) <= seconds]
-    assert joined_by(seconds, ramp, count) == len(joined)

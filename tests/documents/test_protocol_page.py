@@ -21,7 +21,7 @@ from tests.support.byte_streams import Cut, cut_in_any_way, read
 from tests.support.protocol_examples import EXAMPLES, Example
 from tests.support.protocol_structs import ANSWERS, PARTS, REQUESTS, described, fields_of, kind_of, shown_default
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text()
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
 
 
 def section(title: str) -> str:

@@ -14,7 +14,7 @@ from stafette.lab.experiment.design import points
 from stafette.lab.experiment.experiment_file import Experiment, Repetitions, read
 from stafette.load.direct import MOST_CONNECTIONS
 
-FOLDER = Path(__file__).parents[3] / "experiments"
+FOLDER = Path(__file__).parents[4] / "experiments"
 FILES = sorted(FOLDER.glob("*.toml"), key=lambda path: path.stem)
 REPORTS = ("FTaB", "ASL15", "mlmq", "Telesto", "mepas")
 QUICK_SERIES = 6 * 60.0

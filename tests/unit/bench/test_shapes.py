@@ -1,57 +1,16 @@
-"""docs/results.md: a row for every experiment, and shapes that know what they see."""
+"""Shapes of curves know what they see."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from bench.results import shapes
-from bench.results.evidence import Evidence, of
-from bench.results.page import judge
-from bench.results.reports import REPORTS
-from stafette.lab.experiment import experiment_file
+from bench.results.evidence import of
 from stafette.report import result_tables
-from stafette.report.figures.table_rows import RunMetadata
-
-ROOT = Path(__file__).parents[2]
-FILES = sorted((ROOT / "experiments").glob("*.toml"))
-PAGE = ROOT / "docs" / "results.md"
-
-
-def summary(run: str, throughput: float, mean: float, operation: str = "all", outcome: str = "answered") -> Any:
-    row: dict[str, Any] = dict.fromkeys(result_tables.TABLES["summary"].names)
-    return row | {
-        "run": run, "tier": "client", "operation": operation, "outcome": outcome, "count": 10, "mean_ms": mean,
-        "p50_ms": mean, "stddev_ms": 1.0, "throughput_per_s": throughput,
-    }  # fmt: skip
-
-
-def windows(run: str, means: Sequence[float], throughput: Sequence[float]) -> list[dict[str, Any]]:
-    row: dict[str, Any] = dict.fromkeys(result_tables.TABLES["windows"].names)
-    row |= {"run": run, "tier": "client", "operation": "all", "outcome": "answered", "seconds": 1.0, "count": 5}
-    return [
-        row | {"second": float(second), "mean_ms": mean, "throughput_per_s": rate}
-        for second, (mean, rate) in enumerate(zip(means, throughput, strict=True))
-    ]
-
-
-def evidence(design: str = "sweep", runs: Sequence[RunMetadata] = (), **tables: Sequence[Any]) -> Evidence:
-    filled: dict[str, pa.Table] = {name: result_tables.table(name, rows) for name, rows in tables.items()}
-    empty = {name: schema.empty_table() for name, schema in result_tables.TABLES.items()}
-    return Evidence("made-up", design, runs, empty | filled)
-
-
-def against_clients(*points: tuple[int, float, float]) -> Evidence:
-    """Throughput and mean response time at numbers of clients."""
-    runs = [
-        RunMetadata(str(clients), label=f"clients={clients}", levels={"clients": clients}) for clients, _, _ in points
-    ]
-    return evidence(runs=runs, summary=[summary(str(clients), rate, mean) for clients, rate, mean in points])
-
+from stafette.report.figures.table_rows import RunFacts
+from tests.support.results_evidence import against_clients, evidence, summary, windows
 
 SATURATING = against_clients((8, 1000, 1), (32, 2000, 2), (64, 2050, 4), (128, 2040, 8))
 
@@ -105,30 +64,6 @@ def test_the_strongest_effect(metric: str, effect: str, same: bool) -> None:
     ]  # fmt: skip
     assert shapes.strongest(metric, effect)(evidence("2k", effects=rows)).same is same
     assert shapes.weak(metric, "B", 10)(evidence("2k", effects=rows)).same is False
-
-
-def test_every_experiment_is_held_against_its_report() -> None:
-    assert set(REPORTS) == {path.stem for path in FILES}
-    assert all(REPORTS.values())
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_the_page_has_a_row_and_a_section_for_every_experiment(path: Path) -> None:
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
-    quick = experiment_file.read(path, "quick")
-    rows = [line for line in lines if line.startswith(f"| [{path.stem}](#{path.stem}) | {quick.question} |")]
-    assert len(rows) == 1
-    assert f"### {path.stem}" in lines
-    pictures = [line for line in lines if line.startswith(f"![{path.stem}: ")]
-    assert pictures
-    for picture in pictures:
-        assert (PAGE.parent / picture.partition("](")[2].rstrip(")")).is_file()
-
-
-def test_an_experiment_without_a_run_says_so() -> None:
-    quick = experiment_file.read(FILES[0], "quick")
-    result = judge(quick, evidence())
-    assert result.shape == "not measured"
 
 
 SENDS_AND_READS = evidence(

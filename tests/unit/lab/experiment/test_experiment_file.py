@@ -33,7 +33,7 @@ from stafette.lab.experiment.experiment_file import (
 from stafette.lab.experiment.file_checks import unfold
 from stafette.lab.experiment.thresholds import METRICS
 
-DOCUMENT = Path(__file__).parents[3] / "docs/experiments.md"
+DOCUMENT = Path(__file__).parents[4] / "docs/experiments.md"
 EXAMPLE = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)[0]
 SMALLEST = '[clients.alice]\nbehaviour = "alice"\ncount = 1\n'
 OWN = """\

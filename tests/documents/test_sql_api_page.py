@@ -1,25 +1,15 @@
-"""The reference on paper, where only a running system can tell: metrics of a broker, and functions of the database."""
+"""docs/sql-api.md is what the database has: every function, with its arguments."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 import asyncpg
 import pytest
 
-from stafette import errors
-from stafette.broker.maintenance.history import WriteHistory
-from stafette.broker.metrics import BATCH_BOUNDS, SECONDS_BOUNDS
-from stafette.broker.prometheus import BrokerCollector
-from stafette.broker.runtime import Runtime
-from stafette.broker.server import SERVICES
-from stafette.client.aio import Client
-from tests.support.reference_pages import DOCS, codes, plain, rows, section
-from tests.support.waiting import until
+from stafette.database import schema
+from tests.support.reference_pages import DOCS, codes, rows, section
 
-METRICS = section("metrics.md", "Metrics of a broker")
 SIGNATURES = """
 SELECT proname, proargnames[1:pronargs] AS names,
        ARRAY(SELECT format_type(kind, NULL) FROM unnest(proargtypes) WITH ORDINALITY AS a (kind, place) ORDER BY place)
@@ -32,35 +22,11 @@ FROM pg_proc WHERE pronamespace = 'stafette'::regnamespace
 SHORT = {"timestamp with time zone": "timestamptz"}
 
 
-async def test_every_metric_is_told_with_its_type_and_labels(
-    brokers: Callable[..., Awaitable[tuple[Runtime, str]]], connect: Callable[..., Awaitable[Client]]
-) -> None:
-    runtime, url = await brokers()
-    alice = await connect("alice", url=url)
-    await alice.create_queue("jobs")
-    with suppress(errors.AlreadyOnline):  # so that there is a refusal to see
-        await connect("alice", url=url)
-    await until(lambda: {service for service, _ in runtime.core.metrics.rounds} >= {"Heartbeat"})
-
-    found = []
-    for metric in BrokerCollector(runtime).collect():
-        labels = dict.fromkeys(label for sample in metric.samples for label in sample.labels if label != "le")
-        name = f"{metric.name}_total" if metric.type == "counter" else metric.name
-        found.append([f"`{name}`", metric.type, ", ".join(f"`{label}`" for label in labels)])
-    assert [row[:3] for row in rows(METRICS, head="metric")] == found
-
-
-def test_the_services_and_bounds_are_those_of_the_broker() -> None:
-    told = {(codes(row[0])[0], row[1]): codes(row[2]) for row in rows(METRICS, head="label")}
-    assert told["service", "upkeep"] == [*(service.__name__ for service in SERVICES), WriteHistory.__name__]
-    for bounds in (BATCH_BOUNDS, SECONDS_BOUNDS):
-        assert f"are {', '.join(map(str, bounds))}" in plain(METRICS)
-
-
-def test_alerts_name_metrics_that_there_are() -> None:
-    known = {codes(row[0])[0] for row in rows(METRICS, head="metric")}
-    used = set(re.findall(r"stafette_[a-z_]+", (DOCS / "metrics.md").read_text()))
-    assert {name.removesuffix("_bucket") for name in used} == known
+def test_every_function_is_told_as_public_or_internal() -> None:
+    public = re.findall(r"^## `stafette\.(\w+)\(", (DOCS / "sql-api.md").read_text(), re.MULTILINE)
+    internal = [name for row in rows(section("sql-api.md", "Internal functions")) for name in codes(row[1])]
+    assert len(internal) == len(set(internal))
+    assert sorted([*public, *internal]) == sorted(path.stem for path in schema.function_files())
 
 
 @pytest.mark.parametrize("function", ["send", "send_to_all", "receive"])
