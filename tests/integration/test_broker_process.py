@@ -8,10 +8,9 @@ import os
 import re
 import signal
 import socket
-import sys
 import threading
 import urllib.request
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -24,9 +23,9 @@ import stafette.aio
 from stafette import errors
 from stafette.broker import control
 from stafette.broker.diagnostics import stacks
-from stafette.cli import main
 from tests.support.broker_processes import Brokers, broker_processes, run
 from tests.support.command_line import assert_one_sentence
+from tests.support.command_line import stafette as stafette_command
 from tests.support.free_ports import free_ports
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
@@ -64,20 +63,11 @@ def tls(tmp_path: Path) -> tuple[str, ...]:
     return "--tls-certificate", str(tmp_path / "certificate.pem"), "--tls-key", str(tmp_path / "key.pem")
 
 
-@pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Runs a command that must fail with an exit code and one sentence, which it returns."""
-
-    def command(*arguments: str, exit_code: int) -> str:
-        monkeypatch.setattr(sys, "argv", ["stafette", *arguments])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        said = capsys.readouterr()
-        assert (exit_.value.code, said.out) == (exit_code, ""), said.err
-        assert re.fullmatch(r"stafette: [^\n]+\n", said.err), said.err
-        return said.err
-
-    return command
+def refused(*arguments: str, exit_code: int) -> str:
+    """What a command says that must fail with an exit code and one sentence."""
+    done = stafette_command(*arguments)
+    assert_one_sentence(done, exit_code, "")
+    return done.stderr
 
 
 async def brokers_on_duty(database: str) -> int:
@@ -176,9 +166,9 @@ async def test_an_operator_can_look_at_all_brokers_and_end_them(processes: Broke
         await processes.ctl("shutdown")
         reading.cancel()
     assert [await broker.ended(), await other.ended()] == [0, 0]
-    refused = await run("broker", "ctl", "status", "--data", str(processes.data))
-    assert (refused.returncode, refused.stderr.count("\n")) == (3, 1)
-    assert "no broker with the data folder" in refused.stderr
+    done = await asyncio.to_thread(stafette_command, "broker", "ctl", "status", "--data", str(processes.data))
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert "no broker with the data folder" in done.stderr
 
 
 async def test_stacks_are_shown_while_the_event_loop_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,7 +325,7 @@ async def test_no_database_and_the_wrong_one(workers: str, new_database: str, tm
         assert_one_sentence(done, exit_code, expected)
 
 
-def test_no_embedded_database(refused: Callable[..., str], tmp_path: Path) -> None:
+def test_no_embedded_database(tmp_path: Path) -> None:
     assert "start it with `stafette db start`" in refused("broker", "--data", str(tmp_path), exit_code=3)
 
 
@@ -357,7 +347,6 @@ def test_no_embedded_database(refused: Callable[..., str], tmp_path: Path) -> No
 def test_unsafe_and_impossible_settings(
     arguments: tuple[str, ...],
     says: str,
-    refused: Callable[..., str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

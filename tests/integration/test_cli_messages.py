@@ -65,7 +65,7 @@ def test_json_tells_everything(cli: CommandLine, queue: str) -> None:
     }  # fmt: skip
     cli("peek", queue, code=4)  # it is for somebody else
 
-    cli.piped(b"\xff", "send", queue)
+    cli.fed(b"\xff", "send", queue)
     message = cli.json("receive", queue, "--sender", cli.json("queue", "info", queue)["creator"])
     assert (message["body"], message["body_base64"]) == (None, "/w==")
 
@@ -95,11 +95,11 @@ def test_delay_and_time_to_live(cli: CommandLine, queue: str) -> None:
 
 def test_each_line_is_a_message(cli: CommandLine, queue: str) -> None:
     lines = [b"%d" % number for number in range(2500)] + [b"\xff\r", b"", b"no newline at the end"]
-    ids = cli.piped(b"\n".join(lines), "send", queue, "--lines").split()
+    ids = cli.fed(b"\n".join(lines), "send", queue, "--lines").split()
     assert len(set(ids)) == len(lines)
-    assert cli.piped(b"", "receive", queue, "--all", "--order", "arrival").split(b"\n") == [*lines, b""]
+    assert cli.fed(b"", "receive", queue, "--all", "--order", "arrival").split(b"\n") == [*lines, b""]
 
-    sent = json.loads(cli.piped(b"a\nb\n", "send", queue, "--lines", "--json", "--priority", "8"))
+    sent = json.loads(cli.fed(b"a\nb\n", "send", queue, "--lines", "--json", "--priority", "8"))
     messages = [json.loads(line) for line in cli("peek", queue, "--all", "--json").splitlines()]
     assert [message["id"] for message in messages] == sent["ids"]
     assert {message["priority"] for message in messages} == {8}
@@ -130,13 +130,13 @@ def test_several_in_the_order_asked_for(cli: CommandLine, queue: str) -> None:
 
 
 def test_browsing_goes_on_after_a_page(cli: CommandLine, queue: str) -> None:
-    cli.piped(b"".join(b"%d\n" % number for number in range(250)), "send", queue, "--lines")
+    cli.fed(b"".join(b"%d\n" % number for number in range(250)), "send", queue, "--lines")
     assert cli("peek", queue, "--all").split() == [str(number) for number in range(250)]
     assert cli("peek", queue, "--count", "120").split() == [str(number) for number in range(120)]
 
 
 def test_a_broken_pipe_is_no_news(cli: CommandLine, queue: str) -> None:
-    cli.piped(b"x" * 50_000 + b"\n" + b"y\n" * 500, "send", queue, "--lines")
+    cli.fed(b"x" * 50_000 + b"\n" + b"y\n" * 500, "send", queue, "--lines")
     reading = cli.start("receive", queue, "--all")
     assert reading.stdout is not None
     assert reading.stderr is not None
@@ -148,7 +148,7 @@ def test_a_broken_pipe_is_no_news(cli: CommandLine, queue: str) -> None:
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_an_interrupt_waits_for_what_has_been_taken(cli: CommandLine, queue: str, unbuffered: str) -> None:
-    cli.piped((b"x" * 30_000 + b"\n") * 100, "send", queue, "--lines")
+    cli.fed((b"x" * 30_000 + b"\n") * 100, "send", queue, "--lines")
     environment = cli.environment(PYTHONUNBUFFERED=unbuffered)
     with cli.start("receive", queue, "--all", env=environment) as reading:
         assert reading.stdout is not None
@@ -163,7 +163,7 @@ def test_an_interrupt_waits_for_what_has_been_taken(cli: CommandLine, queue: str
 
 def test_a_lease_loses_nothing_in_a_broken_pipe(cli: CommandLine, queue: str) -> None:
     bodies = [b"%05d" % number + b"x" * 30_000 for number in range(20)]
-    cli.piped(b"\n".join(bodies), "send", queue, "--lines")
+    cli.fed(b"\n".join(bodies), "send", queue, "--lines")
     reading = cli.start("receive", queue, "--all", "--lease", "--order", "arrival")
     assert reading.stdout is not None
     assert reading.stderr is not None
@@ -172,10 +172,10 @@ def test_a_lease_loses_nothing_in_a_broken_pipe(cli: CommandLine, queue: str) ->
     assert (reading.wait(), reading.stderr.read()) == (1, b"")
     reading.stderr.close()
     assert head == bodies[0] + b"\n"
-    remaining = cli.json("queue", "info", queue)["messages"]
-    assert 15 <= remaining < len(bodies)  # a pipe holds two or three that were written and not read; the rest is back
-    rest = cli.piped(b"", "receive", queue, "--all", "--lease", "--order", "arrival")
-    assert rest == b"".join(body + b"\n" for body in bodies[len(bodies) - remaining :])
+    left = cli.json("queue", "info", queue)["messages"]
+    assert 15 <= left < len(bodies)  # a pipe holds two or three that were written and not read; the rest is back
+    rest = cli.fed(b"", "receive", queue, "--all", "--lease", "--order", "arrival")
+    assert rest == b"".join(body + b"\n" for body in bodies[len(bodies) - left :])
     cli("receive", queue, code=4)
 
 
@@ -202,14 +202,14 @@ def test_following_until_interrupted(cli: CommandLine, queue: str) -> None:
         assert outcome(following) == (130, b"", b"")
     cli("receive", queue, code=4)
     with cli.start("receive", queue, "--follow", "--count", "2") as counting:
-        cli.piped(b"a\nb\nc\n", "send", queue, "--lines")
+        cli.fed(b"a\nb\nc\n", "send", queue, "--lines")
         assert outcome(counting) == (0, b"a\nb\n", b"")
 
 
 def test_request_and_reply(cli: CommandLine, queue: str) -> None:
     with cli.start("reply", queue, "--exec", "tr a-z A-Z", "--follow") as replying:
         assert cli("request", queue, "chf") == "CHF\n"
-        assert cli.piped(EVERY_BYTE, "request", queue, "-n") == EVERY_BYTE.upper()
+        assert cli.fed(EVERY_BYTE, "request", queue, "-n") == EVERY_BYTE.upper()
         assert cli.json("request", queue, "eur", "--timeout", "30")["body"] == "EUR"
         replying.send_signal(signal.SIGINT)
         code, out, err = outcome(replying)
@@ -233,13 +233,13 @@ def test_a_request_that_a_command_fails_at_is_back_in_the_queue(cli: CommandLine
 
 def test_a_command_that_leaves_its_input_unread_still_answers(cli: CommandLine, queue: str) -> None:
     with cli.start("reply", queue, "--exec", "echo done", "--wait", "30") as replying:
-        assert cli.piped(b"x" * 500_000, "request", queue) == b"done\n\n"
+        assert cli.fed(b"x" * 500_000, "request", queue) == b"done\n\n"
         assert outcome(replying)[0] == 0
 
 
 def test_terminals_with_the_default_name_do_not_collide(cli: CommandLine, queue: str) -> None:
     waiting = [cli.start("receive", queue, "--wait", "60") for _ in range(3)]
-    cli.piped(b"a\nb\nc\n", "send", queue, "--lines")
+    cli.fed(b"a\nb\nc\n", "send", queue, "--lines")
     assert sorted(outcome(each) for each in waiting) == [(0, body, b"") for body in (b"a\n", b"b\n", b"c\n")]
     with stafette.connect(cli.url, name="alice"):
         refused = command("send", queue, "x", "--name", "alice", STAFETTE_URL=cli.url)

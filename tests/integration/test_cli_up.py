@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import stafette
-from tests.support.command_line import assert_one_sentence
+from tests.support.command_line import assert_one_sentence, stafette_process
 from tests.support.command_line import stafette as command
 
 
@@ -18,12 +18,12 @@ from tests.support.command_line import stafette as command
 def data(tmp_path: Path) -> Iterator[str]:
     folder = str(tmp_path / "data")
     yield folder
-    command("down", "--data", folder)
+    stafette_process("down", "--data", folder)
 
 
 def test_everything_starts_works_and_stops(data: str) -> None:
-    first = command("up", "--data", data, "--port", "0", "--no-web")
-    again = command("up", "--data", data, "--port", "0", "--no-web")
+    first = stafette_process("up", "--data", data, "--port", "0", "--no-web")
+    again = stafette_process("up", "--data", data, "--port", "0", "--no-web")
     assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr
     url = first.stdout.strip()
     assert again.stdout.strip() == url
@@ -38,15 +38,15 @@ def test_everything_starts_works_and_stops(data: str) -> None:
     assert (status.returncode, services["broker"], services["web"], services["data"]) == (0, url, None, data)
     assert services["database"].startswith("postgresql://")
 
-    assert command("down", "--data", data).returncode == 0
+    assert stafette_process("down", "--data", data).returncode == 0
     stopped = command("status", "--data", data, "--json")
     assert stopped.returncode == 3
     assert json.loads(stopped.stdout) == {"broker": None, "web": None, "database": None, "data": data}
-    assert command("down", "--data", data).returncode == 0
+    assert stafette_process("down", "--data", data).returncode == 0
 
-    url = command("up", "--data", data, "--port", "0", "--no-web").stdout.strip()
-    with stafette.connect(url, name="alice") as client:
-        message = client.receive("jobs")
+    url = stafette_process("up", "--data", data, "--port", "0", "--no-web").stdout.strip()
+    with stafette.connect(url, name="alice") as me:
+        message = me.receive("jobs")
         assert message is not None
         assert message.text == "kept"
 
@@ -54,4 +54,6 @@ def test_everything_starts_works_and_stops(data: str) -> None:
 def test_a_taken_port_names_the_remedy(data: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert_one_sentence(command("up", "--data", data, "--port", port), 3, "choose another port with --port")
+        assert_one_sentence(
+            stafette_process("up", "--data", data, "--port", port), 3, "choose another port with --port"
+        )

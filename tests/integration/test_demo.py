@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.command_line import stafette
+from tests.support.command_line import stafette_process
 from tests.support.folder_processes import processes_of
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
@@ -50,7 +50,7 @@ class Tour:
 def data(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "demo"
     yield folder
-    stafette("down", "--data", str(folder))
+    stafette_process("down", "--data", str(folder))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.errors import NotAuthenticated
-from tests.support.command_line import COMMAND, clean_environment
+from tests.support.command_line import COMMAND, clean_environment, run_here
 from tests.support.waiting import until
 
 Connect = Callable[..., Awaitable[Client]]
@@ -21,15 +21,11 @@ NOWHERE = "stafette://127.0.0.1:1"
 
 
 async def script(text: str, *options: str, **environment: str) -> tuple[int, str, str]:
-    """The exit code of a script, and what it prints."""
-    process = await asyncio.create_subprocess_exec(
-        COMMAND, "shell", *options,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        env=clean_environment() | environment,
-    )  # fmt: skip
-    out, err = await process.communicate(text.encode())
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
+    """What a script ends with, and what it prints."""
+    code, out, err = await asyncio.to_thread(
+        run_here, ("shell", *options), stdin=text.encode(), environment=environment
+    )
+    return code, out.decode(), err.decode()
 
 
 async def test_a_script(broker: str) -> None:

@@ -81,9 +81,9 @@ def test_a_message_has_a_head_and_can_do_no_harm(cli: CommandLine, queue: str) -
     assert body == [r"title \x1b]0;gotcha\x07 colour \x1b[31m\r\x9b2J \x9b \u202e" + "\ttab", "line ü"]
 
 
-def test_deleting_asks_for_confirmation(cli: CommandLine, queue: str) -> None:
-    cli.piped(b"a\nb\n", "send", queue, "--lines")
-    for answer, is_purged in (("n", False), ("y", True)):
+def test_destruction_is_asked_about(cli: CommandLine, queue: str) -> None:
+    cli.fed(b"a\nb\n", "send", queue, "--lines")
+    for answer, gone in (("n", False), ("y", True)):
         terminal = Terminal(cli, "queue", "purge", queue)
         terminal.shows(rf"Purge queue {queue} with 2 messages\? \[y/N\]")
         terminal.process.sendline(answer)
@@ -142,7 +142,7 @@ def test_no_body_on_a_terminal_is_an_error(cli: CommandLine, queue: str) -> None
 
 
 def test_a_pager_that_is_left_early(cli: CommandLine, queue: str) -> None:
-    cli.piped(b"some line\n" * 2000, "send", queue, "--lines")
+    cli.fed(b"some line\n" * 2000, "send", queue, "--lines")
     line = f"set -o pipefail; {COMMAND} peek {queue} --all | head -1; echo ${{PIPESTATUS[0]}}"
     code, output = Terminal(cli, "--norc", "-c", line, program="bash").end()
     assert (code, output) == (0, "some line\n1\n")

@@ -13,7 +13,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 from stafette.broker import control
-from tests.support.command_line import COMMAND, clean_environment, stafette_process
+from tests.support.command_line import COMMAND, clean_environment, stafette, stafette_process
 from tests.support.waiting import PATIENCE_SECONDS
 
 
@@ -111,7 +111,7 @@ class Brokers:
 
     async def ctl(self, command: str, *arguments: str) -> str:
         """What `stafette broker ctl` prints."""
-        done = await run("broker", "ctl", command, "--data", str(self.data), *arguments)
+        done = await asyncio.to_thread(stafette, "broker", "ctl", command, "--data", str(self.data), *arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -136,5 +136,5 @@ async def broker_processes(database: str, data: Path) -> AsyncIterator[Brokers]:
 
 
 async def run(*arguments: str) -> CompletedProcess[str]:
-    """Run a command to its end while this loop goes on."""
+    """Run a command to its end as a process, while this loop goes on."""
     return await asyncio.to_thread(stafette_process, *arguments)

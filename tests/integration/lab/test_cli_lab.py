@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import json
 import os
 import pty
@@ -19,11 +18,10 @@ from typing import Any
 import psutil
 import pytest
 
-from stafette.cli import main
 from stafette.lab.experiment import experiment_file
 from stafette.lab.series import series_folder
 from stafette.pipeline.sources.record import run_of
-from tests.support.command_line import COMMAND, assert_one_sentence, clean_environment, stafette
+from tests.support.command_line import COMMAND, assert_one_sentence, clean_environment, stafette, stafette_process
 from tests.support.databases import Databases
 from tests.support.waiting import PATIENCE_SECONDS, blocking_until
 
@@ -71,23 +69,8 @@ def written(folder: Path, name: str, **values: object) -> Path:
 
 
 def lab(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command that looks at runs in a folder or moves them, in this process, which has loaded the libraries."""
-    command = ["stafette", "lab", *arguments, "--runs", str(folder / "runs")]
-    code: object = 0
-    with (
-        contextlib.chdir(folder),
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(io.StringIO()) as out,
-        contextlib.redirect_stderr(io.StringIO()) as err,
-    ):
-        patch.setattr("sys.argv", command)
-        patch.setattr("sys.stdin", io.StringIO())
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-    assert isinstance(code, int)
-    return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
+    """A command that looks at runs in a folder or moves them."""
+    return stafette("lab", *arguments, "--runs", str(folder / "runs"), cwd=folder)
 
 
 def lab_json(folder: Path, *arguments: str) -> Any:
@@ -115,7 +98,7 @@ def home(database: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made(home: Path) -> subprocess.CompletedProcess[str]:
     """A series of two points, each made twice; STAFETTE_RUNS says where."""
-    return stafette("lab", "run", "sweep.toml", "--json", cwd=home, STAFETTE_RUNS=str(home / "runs"))
+    return stafette_process("lab", "run", "sweep.toml", "--json", cwd=home, STAFETTE_RUNS=str(home / "runs"))
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +106,7 @@ def cloned(home: Path, made: object) -> subprocess.CompletedProcess[str]:
     """A clone of that series, run once, with thresholds."""
     assert lab(home, "clone", "sweep-0001").stdout == "sweep-copy.toml\n"
     arguments = ("lab", "run", "sweep-copy.toml", "--profile", "strict", "--runs", "runs")
-    return stafette(*arguments, cwd=home)
+    return stafette_process(*arguments, cwd=home)
 
 
 @pytest.fixture(scope="module")
@@ -351,7 +334,7 @@ def test_two_that_cannot_be_compared(home: Path, tmp_path: Path, old: str, new: 
 
 def test_a_run_that_fails(tmp_path: Path) -> None:
     written(tmp_path, "nowhere", database="postgresql://nobody@127.0.0.1:1/none")
-    done = stafette("lab", "run", "nowhere.toml", "--runs", "runs", cwd=tmp_path)
+    done = stafette_process("lab", "run", "nowhere.toml", "--runs", "runs", cwd=tmp_path)
     assert done.returncode == 1
     assert [line.split("\t")[3] for line in done.stdout.splitlines()] == ["state", "failed", "failed"]
     assert "stafette: run 2 failed: cannot reach the database at postgresql://nobody@127.0.0.1:1/none" in done.stderr
@@ -379,7 +362,7 @@ def test_the_command_starts_without_the_libraries_of_the_laboratory() -> None:
 
 def test_a_library_that_is_missing_is_named(tmp_path: Path) -> None:
     (tmp_path / "scipy.py").write_text("raise ModuleNotFoundError(\"No module named 'scipy'\", name='scipy')")
-    done = stafette("lab", "ls", PYTHONPATH=str(tmp_path))
+    done = stafette_process("lab", "ls", PYTHONPATH=str(tmp_path))
     assert_one_sentence(done, 1, r"the laboratory needs scipy; install stafette\[lab\]")
 
 
@@ -445,7 +428,7 @@ def test_a_killed_runner_leaves_nothing_behind_and_its_series_is_continued(tmp_p
     assert (listed["state"], listed["done"], listed["runs"]) == ("interrupted", 1, 2)
     assert [run["state"] for run in lab_json(tmp_path, "show", "killed")["runs"]] == ["done", "interrupted"]
 
-    done = stafette("lab", "run", "killed.toml", "--runs", "runs", "--json", cwd=tmp_path)
+    done = stafette_process("lab", "run", "killed.toml", "--runs", "runs", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("continuing killed-0001: 1 of 2 runs are done\n2 of 2: ")
     assert [run["state"] for run in json.loads(done.stdout)["runs"]] == ["done", "done"]
