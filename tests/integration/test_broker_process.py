@@ -163,7 +163,8 @@ async def test_an_operator_can_look_at_all_brokers_and_end_them(processes: Broke
         assert (socket_file.stat().st_mode & 0o777, socket_file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
         # And shutdown drains all of them, and returns when they are gone
-        await processes.ctl("shutdown")
+        done = await run("broker", "ctl", "shutdown", "--data", str(processes.data))
+        assert done.returncode == 0, done.stderr
         reading.cancel()
     assert [await broker.ended(), await other.ended()] == [0, 0]
     done = await asyncio.to_thread(stafette_command, "broker", "ctl", "status", "--data", str(processes.data))
@@ -222,7 +223,8 @@ async def test_a_data_folder_too_deep_for_a_socket(database: str, tmp_path: Path
     async with broker_processes(database, tmp_path / ("deep" * 30)) as processes:
         broker = await processes.start()
         assert (await processes.status()).keys() == {broker.pid}
-        await processes.ctl("shutdown")
+        done = await run("broker", "ctl", "shutdown", "--data", str(processes.data))
+        assert done.returncode == 0, done.stderr
         assert await broker.ended() == 0
     folder = control.folder_of(tmp_path / ("deep" * 30))
     assert tmp_path not in folder.parents
