@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from stafette import errors
 from stafette.broker.maintenance.history import WriteHistory
 from stafette.broker.metrics import BATCH_BOUNDS, SECONDS_BOUNDS
 from stafette.broker.prometheus import BrokerCollector
-from stafette.broker.runtime import Runtime
 from stafette.broker.server import SERVICES
-from stafette.client.aio import Client
+from tests.support.brokers import Connect, StartBroker
 from tests.support.reference_pages import DOCS, codes, plain, rows, section
 from tests.support.waiting import until
 
 METRICS = section("metrics.md", "Metrics of a broker")
 
 
-async def test_every_metric_is_told_with_its_type_and_labels(
-    brokers: Callable[..., Awaitable[tuple[Runtime, str]]], connect: Callable[..., Awaitable[Client]]
-) -> None:
+async def test_every_metric_is_told_with_its_type_and_labels(brokers: StartBroker, connect: Connect) -> None:
     runtime, url = await brokers()
     alice = await connect("alice", url=url)
     await alice.create_queue("jobs")

@@ -10,10 +10,7 @@ import pytest
 
 import stafette.aio
 from stafette import errors
-from stafette.broker.runtime import Runtime
-from stafette.client.aio import Client
-
-Connect = Callable[..., Awaitable[Client]]
+from tests.support.brokers import Connect, StartBroker
 
 
 async def test_a_message_goes_from_one_client_to_another(connect: Connect) -> None:
@@ -162,7 +159,7 @@ async def test_a_name_with_a_secret_is_deleted_by_itself_alone(connect: Connect)
 
 
 async def test_pipelined_reads_of_several_queues_share_a_batch_and_those_of_one_keep_their_order(
-    brokers: Callable[..., Awaitable[tuple[Runtime, str]]],
+    brokers: StartBroker,
 ) -> None:
     runtime, url = await brokers()
     async with await stafette.aio.connect(url, name="alice") as me, await stafette.aio.connect(url, name="bob") as bob:

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from stafette.broker.runtime import Runtime
-from stafette.client.aio import Client
 from tests.support.broker_processes import Brokers, broker_processes
+from tests.support.brokers import Connect, StartBroker
 from tests.support.terminal import CTRL_C, CTRL_D, TAB, UP, Terminal, terminal
 
-Connect = Callable[..., Awaitable[Client]]
 Shell = Callable[..., Awaitable[Terminal]]
 
 NOWHERE = "stafette://127.0.0.1:1"
@@ -157,9 +155,7 @@ async def test_a_request_and_its_reply_between_two_shells(shell: Shell) -> None:
     ]
 
 
-async def test_ctrl_c_ends_a_wait_and_loses_nothing(
-    shell: Shell, connect: Connect, brokers: Callable[..., Awaitable[tuple[Runtime, str]]]
-) -> None:
+async def test_ctrl_c_ends_a_wait_and_loses_nothing(shell: Shell, connect: Connect, brokers: StartBroker) -> None:
     runtime, url = await brokers()
     other = await connect("bob", url)
     await other.create_queue("jobs")

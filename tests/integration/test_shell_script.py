@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-from collections.abc import Awaitable, Callable
 
 import pytest
 
-from stafette.broker.runtime import Runtime
-from stafette.client.aio import Client
 from stafette.errors import NotAuthenticated
+from tests.support.brokers import Connect, StartBroker
 from tests.support.command_line import COMMAND, clean_environment, run_here
 from tests.support.waiting import until
-
-Connect = Callable[..., Awaitable[Client]]
 
 NOWHERE = "stafette://127.0.0.1:1"
 
@@ -124,9 +120,7 @@ async def test_a_script_with_debug(broker: str) -> None:
     assert "Traceback" in err
 
 
-async def test_ctrl_c_ends_a_script_that_waits(
-    brokers: Callable[..., Awaitable[tuple[Runtime, str]]], connect: Connect
-) -> None:
+async def test_ctrl_c_ends_a_script_that_waits(brokers: StartBroker, connect: Connect) -> None:
     runtime, url = await brokers()
     other = await connect("bob", url)
     await other.create_queue("jobs")

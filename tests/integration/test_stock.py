@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
@@ -15,15 +14,13 @@ from stafette import errors
 from stafette.broker.diagnostics import Recent, published_metrics
 from stafette.broker.maintenance.history import WriteHistory, until_slot, work_of
 from stafette.broker.maintenance.message_counts import CountMessages
-from stafette.broker.runtime import Runtime
-from stafette.client.aio import Client
-from stafette.database.clients import Identity
 from stafette.database.console import Console
 from stafette.database.maintenance import Maintenance, Work
 from stafette.database.messages import LeaseRequest, NackRequest, SendRequest
 from stafette.database.store import Store
 from stafette.model import Draft, QueueOptions, Selection
 from tests.support.actors import ADMIN
+from tests.support.brokers import Connect, StartBroker
 from tests.support.waiting import until
 
 DAY = timedelta(days=1)
@@ -280,9 +277,7 @@ async def test_what_is_past_its_time_is_forgotten_in_steps(
 # Brokers
 
 
-async def test_a_broker_writes_down_what_it_did(
-    brokers: Callable[..., Awaitable[tuple[Runtime, str]]], connect: Callable[..., Awaitable[Client]]
-) -> None:
+async def test_a_broker_writes_down_what_it_did(brokers: StartBroker, connect: Connect) -> None:
     runtime, url = await brokers()
     console = Console(runtime.store.pool)
     alice = await connect("alice", url)
@@ -316,7 +311,7 @@ async def test_rounds_fall_on_the_edge_or_the_middle_of_a_slot() -> None:
 
 
 async def test_a_broker_takes_stock_and_publishes_its_figures(
-    database: str, brokers: Callable[..., Awaitable[tuple[Runtime, str]]], connect: Callable[..., Awaitable[Client]]
+    database: str, brokers: StartBroker, connect: Connect
 ) -> None:
     runtime, url = await brokers()
     console = Console(runtime.store.pool)

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from stafette.broker.runtime import Runtime
-from stafette.client.aio import Client
 from stafette.database.store import Store
+from tests.support.brokers import Connect, StartBroker
 from tests.support.waiting import PATIENCE_SECONDS
 
 PARKED_SECONDS = 10.0
@@ -89,7 +88,7 @@ async def working(job: dict[str, Any]) -> AsyncIterator[Worker]:
 
 
 @pytest.fixture
-async def job(database: str, broker: str, tmp_path: Path, connect: Callable[..., Awaitable[Client]]) -> dict[str, Any]:
+async def job(database: str, broker: str, tmp_path: Path, connect: Connect) -> dict[str, Any]:
     """A job for one worker; its queues are there."""
     operator = await connect("operator")
     for queue in QUEUES:
@@ -157,9 +156,7 @@ async def test_an_open_loop_and_a_ramp(job: dict[str, Any]) -> None:
     assert done["late_ms"]["max"] == pytest.approx(max(late), abs=1.0)
 
 
-async def test_two_workers_share_the_clients_and_the_brokers(
-    job: dict[str, Any], brokers: Callable[..., Awaitable[tuple[Runtime, str]]]
-) -> None:
+async def test_two_workers_share_the_clients_and_the_brokers(job: dict[str, Any], brokers: StartBroker) -> None:
     nodes = [await brokers() for _ in range(3)]
     job["url"] = ",".join([nodes[0][1], *(url.removeprefix("stafette://") for _, url in nodes[1:])])
     job["groups"] = {**ALICES, "bob": {"behaviour": "bob", "count": 4, "think_time": {"exponential": 0.001}}}

@@ -16,12 +16,6 @@ from stafette.database.store import Store
 from stafette.model import Draft, QueueOptions, Selection
 from tests.support.actors import ADMIN
 
-
-@pytest.fixture
-def console(store: Store) -> Console:
-    return Console(store.pool)
-
-
 # Queues and clients
 
 

@@ -1,6 +1,6 @@
 """What is particular to the synchronous twin: that it is one, threads, interruption, forks, leases, imports.
 
-Its methods are walked through together with the asynchronous ones in test_client_aio.py.
+Its methods are walked through together with the asynchronous ones in test_methods.py.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ import pytest
 import stafette
 import stafette.aio
 from stafette import errors
-from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client as AsyncClient
+from tests.support.brokers import StartBroker
 from tests.support.waiting import blocking_until, until
 
-Brokers = Callable[..., Awaitable[tuple[Runtime, str]]]
 Connect = Callable[..., Awaitable[AsyncClient]]
 GUARD = 30.0
 
@@ -146,7 +145,7 @@ async def run(script: str, url: str) -> asyncio.subprocess.Process:
     )  # fmt: skip
 
 
-async def test_ctrl_c_ends_a_wait_and_cancels_the_request(brokers: Brokers, connect: Connect) -> None:
+async def test_ctrl_c_ends_a_wait_and_cancels_the_request(brokers: StartBroker, connect: Connect) -> None:
     runtime, url = await brokers()
     process = await run(
         """

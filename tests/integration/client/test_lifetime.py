@@ -1,0 +1,110 @@
+"""How a client begins and ends, and TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import stafette
+from stafette import errors
+from stafette.broker.server import BrokerSettings, running
+from tests.support.brokers import Connect
+from tests.support.waiting import until
+
+# The life of a client
+
+
+async def test_closing_ends_what_waits_and_only_that(connect: Connect) -> None:
+    alice = await connect("alice")
+    await alice.create_queue("jobs")
+    waiting = asyncio.create_task(alice.receive("@alice", wait=60))
+    await alice.ping()
+    sending = [asyncio.create_task(alice.send("jobs", b"")) for _ in range(20)]
+    await asyncio.sleep(0)
+    await asyncio.gather(alice.close(), alice.close())
+    await alice.close()
+    assert all([await sent for sent in sending])
+    with pytest.raises(errors.Unavailable, match="closed"):
+        await waiting
+    for attempt in (alice.ping(), alice.send("jobs", b""), alice.receive("jobs", wait=60)):
+        with pytest.raises(errors.InvalidRequest, match="closed"):
+            await attempt
+
+
+async def test_a_client_belongs_to_its_event_loop(connect: Connect) -> None:
+    alice = await connect("alice")
+
+    async def elsewhere() -> None:
+        with pytest.raises(errors.InvalidRequest, match="event loop"):
+            await alice.ping()
+        with pytest.raises(errors.InvalidRequest, match="event loop"):
+            await alice.close()
+
+    await asyncio.to_thread(asyncio.run, elsewhere())
+    await alice.ping()
+
+
+async def test_a_client_that_is_dropped_hangs_up(connect: Connect, broker: str) -> None:
+    watcher = await connect("watcher")
+    dropped = await stafette.aio.connect(broker, name="dropped")
+    await dropped.ping()
+    with pytest.warns(ResourceWarning, match="dropped has not been closed"):
+        dropped = gc.collect()  # type: ignore[assignment]
+
+    async def is_offline() -> bool:
+        return (await watcher.client("dropped")).broker is None
+
+    await until(is_offline)
+
+
+# TLS
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two self-signed certificates for 127.0.0.1, each with its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make certificates with")
+    folder = tmp_path_factory.mktemp("certificates")
+    for name in ("broker", "stranger"):
+        subprocess.run(
+            [
+                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                "-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
+                "-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.pem",
+            ],
+            check=True,
+            capture_output=True,
+        )  # fmt: skip
+    return folder
+
+
+async def test_tls(database: str, certificates: Path, connect: Connect) -> None:
+    settings = BrokerSettings(
+        database, port=0, tls_certificate=certificates / "broker.pem", tls_key=certificates / "broker.key"
+    )
+    async with running(settings) as (_, port):
+        place = f"stafettes://127.0.0.1:{port}"
+        alice = await connect("alice", f"{place}?ca={certificates}/broker.pem")
+        await alice.send("@alice", bytes(300_000))
+        message = await alice.receive("@alice")
+        assert message is not None
+        assert message.body == bytes(300_000)
+        await alice.close()
+        for wrong in (f"{place}?ca={certificates}/stranger.pem", place):
+            with pytest.raises(errors.Unavailable, match="cannot prove who it is"):
+                await connect("alice", wrong)
+        with pytest.raises(errors.Unavailable, match="cannot prove who it is"):
+            await connect("alice", f"stafettes://localhost:{port}?ca={certificates}/broker.pem")
+        with pytest.raises(errors.Unavailable):
+            await connect("alice", f"stafette://127.0.0.1:{port}")
+
+
+async def test_tls_to_a_broker_without(broker: str, connect: Connect) -> None:
+    with pytest.raises(errors.Unavailable):
+        await connect("alice", broker.replace("stafette://", "stafettes://"), timeout=5)

@@ -1,0 +1,131 @@
+"""Answers that do not come: what is repeated, what is not, and what is said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from stafette import errors
+from stafette.client.aio import Client
+from tests.support.brokers import Connect, StartBroker
+from tests.support.client_internals import names_online, parked_seconds
+from tests.support.tcp_proxy import Proxy
+from tests.support.waiting import until
+
+
+@pytest.mark.parametrize("fault", [Proxy.lose_next_answer, Proxy.halve_next_answer])
+async def test_a_send_with_a_key_whose_answer_is_lost_is_stored_once(
+    fault: Callable[[Proxy], None], proxy: Proxy, alice: Client
+) -> None:
+    fault(proxy)
+    ids = await alice.send("jobs", b"once", key="k")
+    assert await alice.send_many([("jobs", b"2"), ("jobs", b"3")], key="l")
+    fault(proxy)
+    assert await alice.send_many([("jobs", b"4")], key="m")
+    stored = await alice.browse("jobs")
+    assert stored[0].id == ids[0]
+    assert [message.body for message in stored] == [b"once", b"2", b"3", b"4"]
+    assert proxy.connections == 3
+
+
+@pytest.mark.parametrize("fault", [Proxy.lose_next_answer, Proxy.halve_next_answer])
+async def test_what_changes_something_and_bears_no_key_is_not_repeated(
+    fault: Callable[[Proxy], None], proxy: Proxy, alice: Client
+) -> None:
+    await alice.send("jobs", b"first")
+    for attempt in (
+        lambda: alice.send("jobs", b"second"),
+        lambda: alice.receive("jobs"),
+        lambda: alice.receive("jobs", wait=60),
+        lambda: alice.create_queue("new"),
+        lambda: alice.delete_queue("new"),
+        lambda: alice.purge("jobs"),
+    ):
+        await alice.ping()
+        fault(proxy)
+        with pytest.raises(errors.Unavailable, match="connection"):
+            await attempt()
+    assert await alice.browse("jobs") == []  # one sent, both received
+    assert [queue.name for queue in await alice.queues()] == ["@alice", "jobs"]
+
+
+async def test_what_changes_nothing_is_repeated(proxy: Proxy, alice: Client) -> None:
+    await alice.send("jobs", b"there")
+    for attempt in (
+        lambda: alice.queue("jobs"),
+        lambda: alice.queues(),
+        lambda: alice.waiting_queues(),
+        lambda: alice.personal_queue(),
+        lambda: alice.clients(),
+        lambda: alice.client("alice"),
+        lambda: alice.peek("jobs"),
+        lambda: alice.peek("jobs", wait=60),
+        lambda: alice.browse("jobs"),
+        lambda: alice.ping(),
+        lambda: alice.create_queue("jobs", exist_ok=True),
+    ):
+        for fault in (proxy.lose_next_answer, proxy.halve_next_answer):
+            fault()
+            await attempt()
+    assert proxy.connections == 23
+
+
+async def test_a_repeated_read_waits_only_for_the_rest_of_its_time(brokers: StartBroker, connect: Connect) -> None:
+    runtime, url = await brokers()
+    async with Proxy(url) as proxy:
+        alice = await connect("alice", proxy.url)
+        peeking = asyncio.create_task(alice.peek("@alice", wait=60))
+        await alice.ping()
+        await until(lambda: parked_seconds(runtime), alice.ping)
+        proxy.cut()
+        await runtime.everybody_gone()
+        await until(lambda: parked_seconds(runtime), alice.ping)
+        [wait] = parked_seconds(runtime)
+        assert 0 < wait < 60
+        peeking.cancel()
+
+
+async def test_the_sessions_other_requests_end_with_the_connection(proxy: Proxy, alice: Client) -> None:
+    waiting = [asyncio.create_task(alice.receive("jobs", wait=60)) for _ in range(3)]
+    peeking = asyncio.create_task(alice.peek("jobs", wait=60))
+    await alice.ping()
+    proxy.cut()
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(outcome).__mro__[1] for outcome in outcomes] == [errors.Unavailable] * 3
+    assert len({id(outcome) for outcome in outcomes}) == 3
+    await alice.send("jobs", b"seen")
+    seen = await peeking
+    assert seen is not None
+    assert seen.body == b"seen"
+
+
+async def test_a_deadline_raises_request_timeout(proxy: Proxy, connect: Connect) -> None:
+    alice = await connect("alice", proxy.url, timeout=1.0)
+    proxy.swallow_answers()
+    with pytest.raises(errors.RequestTimeout):
+        await alice.send("@alice", b"")
+
+
+async def test_a_silent_broker_is_left_for_another(brokers: StartBroker, proxy: Proxy, connect: Connect) -> None:
+    there, url = await brokers()
+    alice = await connect("alice", f"{proxy.url},{url.removeprefix('stafette://')}", timeout=1.0)
+    proxy.swallow_answers()
+    with pytest.raises(errors.RequestTimeout):
+        await alice.ping()
+    assert not there.core.sessions
+    await alice.ping()
+    assert names_online(there) == {"alice"}
+
+
+async def test_one_missing_answer_is_no_silence(proxy: Proxy, connect: Connect) -> None:
+    alice = await connect("alice", proxy.url, timeout=1.0)
+    proxy.drop_next_answer()
+    unanswered = asyncio.create_task(alice.ping())
+    await proxy.something_held.wait()
+    await alice.ping()
+    with pytest.raises(errors.RequestTimeout):
+        await unanswered
+    await alice.ping()
+    assert proxy.connections == 1
