@@ -37,7 +37,7 @@ from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
 from tests.support.brokers import Connect, StartBroker, drained, got, when_it_works
 from tests.support.protocol_client import ProtocolClient
-from tests.support.waiting import A_DAY, PATIENCE_SECONDS, until
+from tests.support.waiting import A_DAY, TIMEOUT_SECONDS, until
 
 READERS = 16
 
@@ -245,9 +245,7 @@ async def story_of_a_restart(postgres: EmbeddedPostgres, alice: Client, bob: Cli
     await alice.create_queue("jobs")
     await alice.create_queue("later")
     [kept] = await alice.send("jobs", "before")
-    waiting = asyncio.create_task(
-        when_it_works(lambda: bob.receive("later", wait=PATIENCE_SECONDS), errors.Unavailable)
-    )
+    waiting = asyncio.create_task(when_it_works(lambda: bob.receive("later", wait=TIMEOUT_SECONDS), errors.Unavailable))
     await bob.ping()
 
     await asyncio.to_thread(postgres.stop)

@@ -17,13 +17,13 @@ import pytest
 import stafette.aio
 from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
-from stafette.database.store import Store
+from stafette.database.pool import Pool
 from tests.support.brokers import StartBroker
 from tests.support.waiting import A_DAY, until
 
 IDLE = 64
 UPKEEP = {
-    "renew_broker", "expire_leases", "promote_delayed", "drop_expired", "forget_keys", "publish_figures",
+    "renew_broker", "expire_leases", "promote_delayed", "drop_expired", "forget_keys", "publish_metrics",
     "forget_history", "add_history", "count_all_messages",
 }  # fmt: skip
 
@@ -32,14 +32,14 @@ UPKEEP = {
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The name of every function that brokers have called in the database, in order."""
     called: list[str] = []
-    fetch = Store.fetch
+    fetch = Pool.fetch
 
-    async def noting(self: Store, sql: str, *arguments: Any, seconds: float | None = None) -> list[asyncpg.Record]:
+    async def noting(self: Pool, sql: str, *arguments: Any, seconds: float | None = None) -> list[asyncpg.Record]:
         rows = await fetch(self, sql, *arguments, seconds=seconds)
         called.append(re.findall(r"stafette\.(\w+)", sql)[0])
         return rows
 
-    monkeypatch.setattr(Store, "fetch", noting)
+    monkeypatch.setattr(Pool, "fetch", noting)
     return called
 
 

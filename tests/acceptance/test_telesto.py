@@ -48,8 +48,7 @@ import pytest
 
 from stafette import errors
 from stafette.client.aio import Client
-from stafette.database.requests import ReadRequest
-from stafette.database.store import Store
+from stafette.database.messages import Messages, ReadRequest
 from stafette.model import Message, Order
 from tests.support.brokers import Connect, drained, got
 

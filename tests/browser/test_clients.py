@@ -92,7 +92,7 @@ async def test_a_client_that_is_disconnected_loses_its_session_and_may_come_back
     assert before is not None
     await expect(page.get_by_text("It is online at")).to_be_visible()
     await page.get_by_role("button", name="Disconnect the client").click()
-    await expect(page.locator(".said")).to_be_visible()
+    await expect(page.locator(".notice")).to_be_visible()
 
     async def is_back() -> bool:
         return await online_since() != before

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import expect
 
 from stafette.client.sync import Client
-from stafette.web.bodies import HEX_BYTES, natural_view, view
+from stafette.web.body_views import HEX_BYTES, detect_format, render_body
 from tests.support.browser_pages import Entrance, follow, looks_well
 from tests.support.stafette_up import System
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 import stafette
-from stafette.web.naming import in_address
+from stafette.web.naming import path_segment
 from tests.support.browser_pages import Entrance, follow
 from tests.support.stafette_up import System
 

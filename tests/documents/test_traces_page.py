@@ -29,7 +29,7 @@ def test_every_column_of_a_trace_is_told() -> None:
     text = section("traces.md", "Traces")
     assert set(UNANSWERED) <= set(codes(text))
     assert f"chunks of {trace.CHUNK_ROWS:,} rows, or of what gathered in {trace.CHUNK_SECONDS:g} seconds" in plain(text)
-    assert f"({trace.WAITING_CHUNKS} chunks wait)" in plain(text)
+    assert f"({trace.MAX_WAITING_CHUNKS} chunks wait)" in plain(text)
 
 
 def keys_told(page: str, title: str) -> list[str]:

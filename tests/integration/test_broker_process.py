@@ -312,7 +312,7 @@ async def test_a_port_that_is_taken(processes: Brokers, database: str, tmp_path:
         ]
         for done in await asyncio.gather(*attempts):
             assert (done.returncode, done.stdout) == (3, ""), done.stderr
-            sentence = r"stafette: port \d+ of 127.0.0.1 is taken by another program; [^\n]* --port\n"
+            sentence = r"stafette: port \d+ of 127.0.0.1 is in use by another program; [^\n]* --port\n"
             assert re.fullmatch(sentence, done.stderr)
 
 

@@ -172,10 +172,10 @@ def test_a_lease_loses_nothing_in_a_broken_pipe(cli: CommandLine, queue: str) ->
     assert (reading.wait(), reading.stderr.read()) == (1, b"")
     reading.stderr.close()
     assert head == bodies[0] + b"\n"
-    left = cli.json("queue", "info", queue)["messages"]
-    assert 15 <= left < len(bodies)  # a pipe holds two or three that were written and not read; the rest is back
+    remaining = cli.json("queue", "info", queue)["messages"]
+    assert 15 <= remaining < len(bodies)  # a pipe holds two or three that were written and not read; the rest is back
     rest = cli.fed(b"", "receive", queue, "--all", "--lease", "--order", "arrival")
-    assert rest == b"".join(body + b"\n" for body in bodies[len(bodies) - left :])
+    assert rest == b"".join(body + b"\n" for body in bodies[len(bodies) - remaining :])
     cli("receive", queue, code=4)
 
 

@@ -45,8 +45,8 @@ def test_everything_starts_works_and_stops(data: str) -> None:
     assert stafette_process("down", "--data", data).returncode == 0
 
     url = stafette_process("up", "--data", data, "--port", "0", "--no-web").stdout.strip()
-    with stafette.connect(url, name="alice") as me:
-        message = me.receive("jobs")
+    with stafette.connect(url, name="alice") as client:
+        message = client.receive("jobs")
         assert message is not None
         assert message.text == "kept"
 

@@ -41,9 +41,9 @@ async def test_a_read_knows_who_came_after_it_had_begun(new_database: str, verb:
         waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
         await until(lambda: holder.fetchval(waiting))
         async with asyncio.timeout(30):
-            newcomer = await store.register("newcomer")
-            await store.create_queue(newcomer.id, "new")
-            await store.send([SendRequest(newcomer.id, Draft(("new",), b"hello", context=7))])
+            newcomer = await store.clients.register("newcomer")
+            await store.queues.create(newcomer.id, "new")
+            await store.messages.send([SendRequest(newcomer.id, Draft(("new",), b"hello", context=7))])
             await holder.execute("SELECT pg_advisory_unlock(1)")
             message = await reading
     await holder.close()

@@ -26,13 +26,13 @@ from tests.support.waiting import until
 async def listening(broker: int, store: Store) -> None:
     """Wait until a broker hears what is said on its channel."""
     listens = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE 'LISTEN%stafette_orders_' || $1 || '%')"
-    await until(lambda: store.value(listens, str(broker)))
+    await until(lambda: store.pool.value(listens, str(broker)))
 
 
 async def test_a_client_is_disconnected_with_a_word_of_goodbye(brokers: StartBroker) -> None:
     runtime, url = await brokers()
     await listening(runtime.broker_id, runtime.store)
-    console = Console(runtime.store)
+    console = Console(runtime.store.pool)
     alice, bob = await ProtocolClient.open(url, "alice"), await ProtocolClient.open(url, "bob")
     assert await console.disconnect(ADMIN, "alice")
     goodbye = await alice.answer()
@@ -103,7 +103,7 @@ async def test_a_client_of_ours_comes_back_by_itself(brokers: StartBroker, conne
     waiting = asyncio.create_task(alice.receive("jobs", wait=1000))
     async with asyncio.timeout(30):
         await until(lambda: len(runtime.core.waiting))
-        assert await Console(runtime.store).disconnect(ADMIN, "alice")
+        assert await Console(runtime.store.pool).disconnect(ADMIN, "alice")
         await until(lambda: runtime.core.admission.refusals.get("Goodbye", 0) or not len(runtime.core.waiting))
         await alice.send("jobs", b"after all")
         message = await waiting

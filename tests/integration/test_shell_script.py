@@ -17,7 +17,7 @@ NOWHERE = "stafette://127.0.0.1:1"
 
 
 async def script(text: str, *options: str, **environment: str) -> tuple[int, str, str]:
-    """What a script ends with, and what it prints."""
+    """The exit code of a script, and what it prints."""
     code, out, err = await asyncio.to_thread(
         run_here, ("shell", *options), stdin=text.encode(), environment=environment
     )

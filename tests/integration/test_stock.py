@@ -14,6 +14,7 @@ from stafette import errors
 from stafette.broker.diagnostics import Recent, published_metrics
 from stafette.broker.maintenance.history import WriteHistory, until_slot, work_of
 from stafette.broker.maintenance.message_counts import CountMessages
+from stafette.database.clients import Identity
 from stafette.database.console import Console
 from stafette.database.maintenance import Maintenance, Work
 from stafette.database.messages import LeaseRequest, NackRequest, SendRequest

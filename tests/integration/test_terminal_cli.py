@@ -16,7 +16,7 @@ import pytest
 import stafette
 from tests.support.command_line import COMMAND, CommandLine, assert_one_sentence, everything_up
 from tests.support.command_line import stafette as command
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.waiting import TIMEOUT_SECONDS
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 CTRL_C = "c"
@@ -81,9 +81,9 @@ def test_a_message_has_a_head_and_can_do_no_harm(cli: CommandLine, queue: str) -
     assert body == [r"title \x1b]0;gotcha\x07 colour \x1b[31m\r\x9b2J \x9b \u202e" + "\ttab", "line ü"]
 
 
-def test_destruction_is_asked_about(cli: CommandLine, queue: str) -> None:
+def test_deleting_asks_for_confirmation(cli: CommandLine, queue: str) -> None:
     cli.fed(b"a\nb\n", "send", queue, "--lines")
-    for answer, gone in (("n", False), ("y", True)):
+    for answer, is_purged in (("n", False), ("y", True)):
         terminal = Terminal(cli, "queue", "purge", queue)
         terminal.shows(rf"Purge queue {queue} with 2 messages\? \[y/N\]")
         terminal.process.sendline(answer)

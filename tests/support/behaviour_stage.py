@@ -11,7 +11,8 @@ from typing import Any
 import stafette.aio
 from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
-from stafette.lab.behaviours import BUILT_IN, Behaviour, Scene, check
+from stafette.lab.behaviours import BUILT_IN, Behaviour, check
+from stafette.lab.behaviours.behaviour import ClientContext
 
 QUEUES = ("q-1", "q-2", "q-3", "q-4")
 
@@ -34,14 +35,15 @@ class Stage:
         """Connect a client and let it begin; `of` is how many its group has, `made` the queues made for the run."""
         kind = BUILT_IN[behaviour] if isinstance(behaviour, str) else behaviour
         group = group or kind.__name__.lower()
-        scene = Scene(group, number, {group: of, **(others or {})}, made, random.Random(f"7:{group}-{number}"))
-        client = kind(await self.connect(scene.name), scene, check(kind, parameters))
+        client_context = ClientContext(
+            group, number, {group: of, **(others or {})}, made, random.Random(f"7:{group}-{number}")
+        )
+        client = kind(await self.connect(client_context.name), client_context, check(kind, parameters))
         await client.begin()
         return client
 
     async def stored(self, *queues: str) -> int:
-        me = self.director
-        return sum([(await me.queue(queue)).messages for queue in queues or QUEUES])
+        return sum([(await self.director.queue(queue)).messages for queue in queues or QUEUES])
 
     def requests(self) -> Counter[str]:
         """What the broker has answered so far, without complaint."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from stafette.broker import control
 from tests.support.command_line import COMMAND, clean_environment, stafette, stafette_process
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.waiting import TIMEOUT_SECONDS
 
 
 class BrokerProcess:
@@ -68,7 +68,7 @@ class BrokerProcess:
             return [match[1] for line in self._lines if (match := re.search(pattern, line))]
 
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE_SECONDS), self._said:
+            async with asyncio.timeout(TIMEOUT_SECONDS), self._said:
                 await self._said.wait_for(lambda: len(found()) >= times or self._listening.done())
         assert len(found()) >= times, f"the broker did not say {pattern!r} {times} times but\n{self.log}"
         return found()
@@ -79,7 +79,7 @@ class BrokerProcess:
     async def ended(self) -> int:
         """Wait until it, with all its workers, has ended; returns the exit code."""
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 code = await self._process.wait()
                 await self._listening
         except TimeoutError as error:

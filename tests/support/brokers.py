@@ -10,7 +10,7 @@ from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
 from stafette.errors import StafetteError
 from stafette.model import Message
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.waiting import TIMEOUT_SECONDS
 
 Connect = Callable[..., Awaitable[Client]]
 """Connects a client by its name, to a URL if one is given."""
@@ -37,7 +37,7 @@ async def when_it_works(
     action: Callable[[], Awaitable[Result]], meanwhile: type[StafetteError] | tuple[type[StafetteError], ...]
 ) -> Result:
     """Try until it works; until then only these errors may come."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             try:
                 return await action()

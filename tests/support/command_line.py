@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from stafette.cli import main
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.waiting import TIMEOUT_SECONDS
 
 COMMAND = Path(sys.executable).with_name("stafette")
 COMMAND_SECONDS = 300.0
@@ -160,9 +160,9 @@ class CommandLine:
 
     def __call__(self, *arguments: str, code: int = 0, **environment: str) -> str:
         """What a command prints, without anything on its standard input."""
-        done = stafette(*arguments, cwd=None, **{"STAFETTE_URL": self.url, **environment})
-        assert done.returncode == code, done.stderr
-        return done.stdout
+        completed = stafette(*arguments, cwd=None, **{"STAFETTE_URL": self.url, **environment})
+        assert completed.returncode == code, completed.stderr
+        return completed.stdout
 
     def json(self, *arguments: str, code: int = 0) -> Any:
         return json.loads(self(*arguments, "--json", code=code))
@@ -175,11 +175,11 @@ class CommandLine:
 
     def piped(self, given: bytes, *arguments: bytes | str, code: int = 0) -> bytes:
         """What a process prints when something comes through a pipe."""
-        done = subprocess.run(
+        completed = subprocess.run(
             [COMMAND, *arguments], env=self.environment(), input=given, capture_output=True, check=False
         )
-        assert done.returncode == code, done.stderr
-        return done.stdout
+        assert completed.returncode == code, completed.stderr
+        return completed.stdout
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         """A command that goes on by itself."""
@@ -192,7 +192,7 @@ class CommandLine:
 def line_of(process: subprocess.Popen[bytes]) -> bytes:
     """The next line that a command prints; one that prints none fails the test instead of holding it up."""
     assert process.stdout is not None
-    ready, _, _ = select.select([process.stdout], [], [], PATIENCE_SECONDS)
+    ready, _, _ = select.select([process.stdout], [], [], TIMEOUT_SECONDS)
     if not ready:
         process.kill()
     assert ready, "the command prints nothing"
@@ -202,7 +202,7 @@ def line_of(process: subprocess.Popen[bytes]) -> bytes:
 def outcome(process: subprocess.Popen[bytes]) -> tuple[int, bytes, bytes]:
     """Wait for the end of a command: its exit code, and the rest of what it printed and said."""
     try:
-        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+        out, err = process.communicate(timeout=TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         raise

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncpg
 
+from stafette.database.clients import Identity
 from stafette.database.console import Console
-from stafette.database.requests import Identity, LeaseRequest, NackRequest, SendRequest
+from stafette.database.messages import LeaseRequest, NackRequest, SendRequest
 from stafette.database.store import Store
 from stafette.database.views import MessagePage, MessageState
 from stafette.model import Draft, Leased, Selection
@@ -15,14 +16,14 @@ A_CONTEXT = 10**12  # larger than any id
 
 async def send(store: Store, *sends: SendRequest) -> list[int]:
     ids: list[int] = []
-    for answer in await store.send(sends):
+    for answer in await store.messages.send(sends):
         assert isinstance(answer, list), answer
         ids += answer
     return ids
 
 
 async def lease(store: Store, client: Identity, queue: str = "jobs") -> Leased:
-    [answer] = await store.lease([LeaseRequest(client.id, Selection(queue), 1000)])
+    [answer] = await store.messages.lease([LeaseRequest(client.id, Selection(queue), 1000)])
     assert isinstance(answer, list), answer
     return answer[0]
 
@@ -40,7 +41,7 @@ async def in_every_state(store: Store, alice: Identity) -> dict[MessageState, in
     )
     held, died = await lease(store, alice), await lease(store, alice)
     assert (held.message.id, died.message.id) == (held_id, dead_id)
-    assert await store.nack([NackRequest(died.message.id, died.token)]) == [None]
+    assert await store.messages.nack([NackRequest(died.message.id, died.token)]) == [None]
     return {"ready": ready_id, "delayed": delayed_id, "leased": held_id, "dead": dead_id}
 
 

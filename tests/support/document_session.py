@@ -21,12 +21,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stafette.database import binaries
+from stafette.database.embedded import binaries
 from tests.support.command_line import clean_environment
 from tests.support.document_pages import ROOT, Block, blocks
 from tests.support.free_ports import free_ports
 
-PATIENCE_SECONDS = 300.0  # so that a page that waits for ever fails instead of holding up all others
+TIMEOUT_SECONDS = 300.0  # so that a page that waits for ever fails instead of holding up all others
 PORT = re.compile(r"(?<![\d.])(?:74[789]\d|543\d|947\d)(?!\d)")
 DEFAULT_PORTS = {"broker": "7470", "web": "7471"}
 ANYTHING = "…"
@@ -82,14 +82,14 @@ class Session:
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            shell.wait(PATIENCE_SECONDS)
+            shell.wait(TIMEOUT_SECONDS)
             self._check_end(shell.returncode)
             self._check_prints()
             assert not (left := self._running()), f"{self._page}: at its end still runs: {', '.join(left)}"
         except BaseException as failure:  # also Ctrl-C: what a page starts outlives it
             self._stop_systems()
             if isinstance(failure, subprocess.TimeoutExpired):
-                story = self._story(self._reached(), f"takes more than {PATIENCE_SECONDS:g} seconds")
+                story = self._story(self._reached(), f"takes more than {TIMEOUT_SECONDS:g} seconds")
                 raise AssertionError(story) from None
             raise
         finally:

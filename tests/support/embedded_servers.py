@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stafette.database.embedded import EmbeddedPostgres
-from stafette.database.server_user import ServerUser
+from stafette.database.embedded.server_user import ServerUser
 
 POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
 

@@ -12,7 +12,7 @@ from stafette.client.aio import Client
 from stafette.protocol import messages as wire
 from tests.support.protocol_client import ProtocolClient, request
 from tests.support.protocol_structs import kind_of
-from tests.support.waiting import PATIENCE_SECONDS, until
+from tests.support.waiting import TIMEOUT_SECONDS, until
 
 
 class Peer(ProtocolClient):
@@ -79,8 +79,8 @@ class Broker:
             await peer.close()
         await self.healthy.close()
         runtime, core = self.runtime, self.runtime.core
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await runtime.everybody_gone()
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            await runtime.wait_until_disconnected()
             while tasks := runtime._tasks | runtime._calls:
                 await asyncio.wait(tasks)
         assert (core.sessions, core.idle_timeouts._deadlines, core.admission.active, len(core.waiting)) == (
@@ -90,7 +90,7 @@ class Broker:
             0,
         )
         assert core.dispatcher.outstanding == 0
-        assert await runtime.store.broker_sessions(runtime.broker_id) == {}
+        assert await runtime.store.brokers.sessions(runtime.broker_id) == {}
 
 
 def hello(name: object, version: object = wire.VERSION, **options: object) -> bytes:

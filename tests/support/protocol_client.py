@@ -14,7 +14,7 @@ import msgspec
 from stafette.errors import StafetteError
 from stafette.protocol import messages as wire
 from stafette.protocol.frames import FrameReader, frame
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.waiting import TIMEOUT_SECONDS
 
 
 def request(*fields: object) -> bytes:
@@ -75,13 +75,13 @@ class ProtocolClient:
 
     async def skip(self, size: int) -> None:
         """Take so many bytes off the connection, unread."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await self._reader.readexactly(size)
 
     async def read(self) -> bool:
         """Read what comes next, if only a part of an answer; False when the broker has hung up."""
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 data = await self._reader.read(2**20)
         except ConnectionError:  # it hung up on something that it had not read
             return False

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from bench.results.evidence import Evidence
 from stafette.report import result_tables
-from stafette.report.figures.table_rows import RunFacts
+from stafette.report.figures.table_rows import RunMetadata
 
 
 def summary(run: str, throughput: float, mean: float, operation: str = "all", outcome: str = "answered") -> Any:
@@ -29,7 +29,7 @@ def windows(run: str, means: Sequence[float], throughput: Sequence[float]) -> li
     ]
 
 
-def evidence(design: str = "sweep", runs: Sequence[RunFacts] = (), **tables: Sequence[Any]) -> Evidence:
+def evidence(design: str = "sweep", runs: Sequence[RunMetadata] = (), **tables: Sequence[Any]) -> Evidence:
     filled: dict[str, pa.Table] = {name: result_tables.table(name, rows) for name, rows in tables.items()}
     empty = {name: schema.empty_table() for name, schema in result_tables.TABLES.items()}
     return Evidence("made-up", design, runs, empty | filled)
@@ -37,5 +37,7 @@ def evidence(design: str = "sweep", runs: Sequence[RunFacts] = (), **tables: Seq
 
 def against_clients(*points: tuple[int, float, float]) -> Evidence:
     """Throughput and mean response time at numbers of clients."""
-    runs = [RunFacts(str(clients), label=f"clients={clients}", levels={"clients": clients}) for clients, _, _ in points]
+    runs = [
+        RunMetadata(str(clients), label=f"clients={clients}", levels={"clients": clients}) for clients, _, _ in points
+    ]
     return evidence(runs=runs, summary=[summary(str(clients), rate, mean) for clients, rate, mean in points])

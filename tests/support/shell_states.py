@@ -6,11 +6,11 @@ import asyncio
 import time
 from datetime import UTC, datetime
 
-from stafette.cli.session import Kind
-from stafette.cli.shell.completion import complete
-from stafette.cli.shell.session import ShellSession
+from stafette.cli.current_session import Kind
+from stafette.cli.shell.line_completion import complete
 from stafette.cli.shell.shared import root
-from stafette.cli.shell.state import Held, State
+from stafette.cli.shell.shell_session import ShellSession
+from stafette.cli.shell.state import HeldLease, State
 from stafette.client import aio
 from stafette.client import lease as aio_lease
 from stafette.client.address import Address
@@ -35,7 +35,7 @@ async def holding(seconds: float = 30) -> State:
     assert state.client is not None
     client = aio.Client(Address.parse(URL), name="alice", mode="full", secret=None, timeout=1)
     lease = Lease(state.client, aio_lease.Lease(client, message(), token=1))
-    state.held = Held(lease, message(), time.monotonic() + seconds)
+    state.held_lease = HeldLease(lease, message(), time.monotonic() + seconds)
     return state
 
 
@@ -65,7 +65,7 @@ def session(state: State) -> ShellSession:
 
 
 def names(state: State) -> set[str]:
-    return set(session(state).possible())
+    return set(session(state).possible_commands())
 
 
 def candidates(before: str, state: State) -> list[str]:

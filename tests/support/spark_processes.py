@@ -16,7 +16,7 @@ from stafette.pipeline import java
 from tests.support.waiting import blocking_until
 
 SPARK = Path(pyspark.__file__).parent
-PATIENCE_SECONDS = 240
+TIMEOUT_SECONDS = 240
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def server(folder: Path, *command: str, says: str) -> Iterator[str]:
             assert process.poll() is None, log.read_text()
             return re.search(says, log.read_text())
 
-        yield blocking_until(ready, PATIENCE_SECONDS)[1]
+        yield blocking_until(ready, TIMEOUT_SECONDS)[1]
     finally:
         process.terminate()
         process.wait()
@@ -54,4 +54,4 @@ def conf(*settings: str) -> list[str]:
 def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `stafette analyze`."""
     command = [sys.executable, "-m", "stafette", "analyze", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)

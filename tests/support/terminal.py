@@ -11,7 +11,7 @@ import pexpect
 import pyte
 
 from tests.support.command_line import COMMAND, clean_environment
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.waiting import TIMEOUT_SECONDS
 
 ROWS, COLUMNS = 60, 240  # wide, so that a sentence is a row
 
@@ -77,7 +77,7 @@ class Terminal:
 
     async def until(self, seen: Callable[[], bool]) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS), self._changed:
+            async with asyncio.timeout(TIMEOUT_SECONDS), self._changed:
                 await self._changed.wait_for(seen)
         except TimeoutError:
             raise AssertionError(f"waited in vain; the screen is\n{self.text}") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stafette.lab.running.summarise import summarise
 from stafette.lab.running.trace_rows import Rows
-from stafette.lab.running.verdict import Known, check
+from stafette.lab.running.verdict import RunContext, check
 from stafette.runs.records import Check, Done, Spread
 from stafette.runs.window import Window
 from tests.support.run_traces import MILLISECOND, SECOND, Row, at_broker, run_of
@@ -20,7 +20,7 @@ def worker(cpu_share: float = 0.3, late_ms: float = 0.1, starved_share: float = 
     return Done(100, {}, 100, cpu_share, Spread(late_ms, late_ms, late_ms), Spread(), 100, 0, starved_share)
 
 
-KNOWN = Known(nodes=NODES, preloaded=5, left=10, workers={"load-1": worker()})
+CONTEXT = RunContext(nodes=NODES, preloaded=5, remaining=10, workers={"load-1": worker()})
 
 
 def request(number: int, operation: str = "send", outcome: str = "ok", messages: int = 1) -> Row:
@@ -38,9 +38,9 @@ def sound() -> list[Row]:
     return [*asked, *map(at_broker, asked)]
 
 
-def checked(folder: Path | Rows, made_up: list[Row] | None = None, known: Known = KNOWN) -> dict[str, Check]:
+def checked(folder: Path | Rows, made_up: list[Row] | None = None, context: RunContext = CONTEXT) -> dict[str, Check]:
     rows = folder if isinstance(folder, Rows) else run_of(folder, made_up or [])
-    return {found.name: found for found in check(rows, summarise(rows, WINDOW), known)}
+    return {found.name: found for found in check(rows, summarise(rows, WINDOW), context)}
 
 
 def failed(checks: dict[str, Check]) -> list[str]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 """Only a failure takes so long: it fails one test instead of holding up all others."""
 A_DAY = 86_400.0
 """Longer than any test."""
@@ -33,11 +33,11 @@ async def until(condition: Callable[[], Any], turn: Callable[[], Awaitable[Any]]
     With a client's `ping` for a turn, its broker works meanwhile.
     """
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while not await _holds(condition):
                 await turn()
     except TimeoutError:
-        raise AssertionError(f"it did not hold within {PATIENCE_SECONDS:g} seconds") from None
+        raise AssertionError(f"it did not hold within {TIMEOUT_SECONDS:g} seconds") from None
 
 
 async def _holds(condition: Callable[[], Any]) -> Any:
@@ -45,7 +45,7 @@ async def _holds(condition: Callable[[], Any]) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-def blocking_until(condition: Callable[[], Value | None], seconds: float = PATIENCE_SECONDS) -> Value:
+def blocking_until(condition: Callable[[], Value | None], seconds: float = TIMEOUT_SECONDS) -> Value:
     """The same without an event loop; returns what holds."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

@@ -45,7 +45,7 @@ async def test_time_counts_from_the_last_frame_that_came_to_its_end(broker: Brok
     await broker.until(lambda: peer.connection.session in broker.runtime.core.idle_timeouts)
     broker.runtime.core.idle_timeouts._deadlines[peer.connection.session] = long_ago
     peer.write(first[5:7])  # some more, but not the end
-    await broker.until(lambda: len(peer.connection._reader._kept) == 7)
+    await broker.until(lambda: len(peer.connection._reader._partial_frame) == 7)
     broker.runtime.drop_idle()
     assert await peer.rest() == []
 
@@ -69,7 +69,7 @@ async def test_who_never_reads_is_held_and_then_hung_up_on(broker: Broker, time_
     for _ in range(20):
         await broker.serves()
         assert connection.unsent <= UNREAD_BYTES + MEBIBYTE + 100
-        assert len(connection._reader._kept) <= MEBIBYTE + 100
+        assert len(connection._reader._partial_frame) <= MEBIBYTE + 100
         assert connection.session.in_flight <= 1
     broker.runtime.drop_idle()
     await broker.until(lambda: connection.session not in broker.runtime.core.connected)

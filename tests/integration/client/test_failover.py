@@ -126,7 +126,7 @@ async def test_a_broker_that_leaves_loses_and_doubles_nothing(brokers: StartBrok
     async with asyncio.timeout(GUARD):
         await here.drain()
         counts = await asyncio.gather(*sending)  # no request has failed
-        await here.everybody_gone()
+        await here.wait_until_disconnected()
     assert (await clients[0].queue("jobs")).messages == sum(counts)
     assert names_online(there) == {client.name for client in clients}
 
@@ -143,7 +143,7 @@ async def test_reads_that_wait_go_on_waiting_through_another_broker(brokers: Sta
     await until(lambda: len(here.core.waiting) >= 2, alice.ping)
     async with asyncio.timeout(GUARD):
         await here.drain()
-        await here.everybody_gone()
+        await here.wait_until_disconnected()
         await bob.send("jobs", b"1")
         await bob.send("jobs", b"2")
         message, lease = await receiving, await leasing

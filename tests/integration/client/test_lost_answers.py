@@ -80,7 +80,7 @@ async def test_a_repeated_read_waits_only_for_the_rest_of_its_time(brokers: Star
         await alice.ping()
         await until(lambda: parked_seconds(runtime), alice.ping)
         proxy.cut()
-        await runtime.everybody_gone()
+        await runtime.wait_until_disconnected()
         await until(lambda: parked_seconds(runtime), alice.ping)
         [wait] = parked_seconds(runtime)
         assert 0 < wait < 60

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stafette import errors
+from stafette.database.clients import Identity
 from stafette.database.console import Console
-from stafette.database.requests import Identity, SendRequest
+from stafette.database.messages import SendRequest
 from stafette.database.store import Store
 from stafette.database.views import NameCount, Which
 from stafette.model import Draft
@@ -18,8 +19,8 @@ from tests.support.console_messages import A_CONTEXT, ids, in_every_state, send
 async def test_clients_are_listed_by_name_and_by_whether_they_are_online(
     console: Console, store: Store, alice: Identity
 ) -> None:
-    broker = await store.join_broker("here", seconds=1000)
-    await store.take_sessions([alice.id], broker)
+    broker = await store.brokers.join("here", seconds=1000)
+    await store.clients.take_sessions([alice.id], broker)
     rows, following = await console.clients(limit=1)
     rest, end = await console.clients(limit=1, after=following)
     assert [(row.name, row.broker, row.has_secret) for row in (*rows, *rest)] == [
@@ -57,7 +58,7 @@ async def test_a_client_is_shown_with_its_part_in_what_is_ready(
 async def test_a_clients_messages_have_pages_over_all_queues(
     console: Console, store: Store, alice: Identity, which: Which, name: str, limit: int
 ) -> None:
-    bob = await store.register("bob")
+    bob = await store.clients.register("bob")
     queues = ("jobs", "Audit", "@bob")
     sent = await send(
         store,
@@ -106,7 +107,7 @@ async def test_a_search_finds_names_in_any_case_and_messages_by_number(
 
 async def test_a_search_finds_a_ready_message_among_many_lanes(console: Console, store: Store, alice: Identity) -> None:
     for n in range(10):
-        await store.create_queue(alice.id, f"q{n}")
+        await store.queues.create(alice.id, f"q{n}")
     sent = await send(
         store,
         *(

@@ -6,8 +6,9 @@ import asyncpg
 import pytest
 
 from stafette import errors
+from stafette.database.clients import Identity
 from stafette.database.console import Console
-from stafette.database.requests import Identity, SendRequest
+from stafette.database.messages import SendRequest
 from stafette.database.store import Store
 from stafette.database.views import MessageFilter, MessageState
 from stafette.model import Draft
@@ -96,7 +97,7 @@ async def test_filters_apply_before_paging(
     console: Console, store: Store, alice: Identity, any_database: str, name: str
 ) -> None:
     where = FILTERS[name]
-    clients = {"alice": alice.id, "bob": (await store.register("bob")).id}
+    clients = {"alice": alice.id, "bob": (await store.clients.register("bob")).id}
     senders = [("alice", "bob")[n % 3 % 2] for n in range(30)]
     drafts = [
         Draft(
@@ -222,4 +223,4 @@ async def test_looking_changes_and_locks_nothing(
         await connection.fetch(locked)
         assert len((await console.messages("jobs")).messages) == 1  # it does not wait for who has the lock
     await connection.close()
-    assert (await store.count("jobs")).ready == 1
+    assert (await store.queues.count("jobs")).ready == 1

@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from stafette import errors
+from stafette.database.clients import Identity
 from stafette.database.console import Console
-from stafette.database.ledger import Ledger
-from stafette.database.requests import Identity, SendRequest
+from stafette.database.messages import SendRequest
 from stafette.database.store import Store
 from stafette.database.views import NameCount
 from stafette.model import Draft
@@ -26,7 +26,7 @@ async def test_queues_are_listed_with_the_numbers_of_the_last_stock(
     await in_every_state(store, alice)
     before, _ = await console.queues(text="JOB")
     assert [(row.ready, row.delayed, row.leased, row.dead) for row in before] == [(0, 0, 0, 0)]
-    await Ledger(store).count_all_messages(pause=0, force=True)
+    await store.maintenance.count_all_messages(pause=0, force=True)
     [jobs], following = await console.queues(text="JOB")
     assert (jobs.name, jobs.creator, jobs.owner, jobs.max_deliveries) == ("jobs", "alice", None, 1)
     assert (jobs.ready, jobs.delayed, jobs.leased, jobs.dead) == (1, 1, 1, 1)
@@ -55,7 +55,7 @@ async def test_queues_come_in_the_order_asked_for_page_by_page(
     console: Console, store: Store, alice: Identity, any_database: str, order: str, expected: list[str]
 ) -> None:
     for name, count in (("one", 1), ("two", 2), ("three", 3), ("void", 0)):
-        await store.create_queue(alice.id, name)
+        await store.queues.create(alice.id, name)
         for _ in range(count):
             await send(store, SendRequest(alice.id, Draft((name,), b"")))
     connection = await asyncpg.connect(any_database)
@@ -64,7 +64,7 @@ async def test_queues_come_in_the_order_asked_for_page_by_page(
         " WHERE q.id = r.queue_id AND q.name = 'two'"
     )
     await connection.close()
-    await Ledger(store).count_all_messages(pause=0, force=True)
+    await store.maintenance.count_all_messages(pause=0, force=True)
     found: list[str] = []
     after: str | None = None
     for _ in range(8):
@@ -94,7 +94,7 @@ async def test_a_long_queue_is_as_long_as_at_the_last_stock(
     unknown = await console.queue("jobs")
     assert (unknown.ready, unknown.exact) == (10_001, False)
     await fill(any_database, "jobs", 4_999)
-    await Ledger(store).count_all_messages(pause=0, force=True)
+    await store.maintenance.count_all_messages(pause=0, force=True)
     await fill(any_database, "jobs", 5)
     jobs = await console.queue("jobs")
     assert (jobs.ready, jobs.exact) == (15_000, False)
@@ -118,11 +118,11 @@ async def test_a_queue_that_is_not_there_cannot_be_purged(console: Console) -> N
 
 
 async def test_brokers_are_listed_with_what_they_published(console: Console, store: Store, alice: Identity) -> None:
-    ended = await store.join_broker("a", seconds=0)
-    living = await store.join_broker("b", seconds=1000)
-    await store.take_sessions([alice.id], living)
-    await Ledger(store).publish_figures(living, {"answered": 5})
-    await Ledger(store).publish_figures(4711, {"answered": 5})
+    ended = await store.brokers.join("a", seconds=0)
+    living = await store.brokers.join("b", seconds=1000)
+    await store.clients.take_sessions([alice.id], living)
+    await store.brokers.publish_metrics(living, {"answered": 5})
+    await store.brokers.publish_metrics(4711, {"answered": 5})
     first, second = await console.brokers()
     assert (first.id, first.alive, first.clients, first.figures, first.figures_at) == (ended, False, 0, None, None)
     assert (second.id, second.name, second.alive, second.clients) == (living, "b", True, 1)

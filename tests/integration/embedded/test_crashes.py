@@ -10,8 +10,8 @@ from threading import Event
 
 import pytest
 
-from stafette.database import embedded
-from stafette.database.server_user import ServerUser
+from stafette.database.embedded import cluster
+from stafette.database.embedded.server_user import ServerUser
 from stafette.errors import InvalidRequest, Unavailable
 from tests.support.embedded_servers import Make, kill_and_wait, process_children, query, stranger
 
@@ -37,8 +37,8 @@ def test_start_waits_for_the_processes_of_a_killed_server(make: Make, monkeypatc
     kill_and_wait(server.pid)
 
     waits = Event()
-    monkeypatch.setattr(embedded, "PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(embedded.log, "warning", lambda *_: waits.set())
+    monkeypatch.setattr(cluster, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(cluster.log, "warning", lambda *_: waits.set())
     with ThreadPoolExecutor() as pool:
         started = pool.submit(server.start)
         try:

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stafette.database import binaries, embedded
-from stafette.database.embedded import EmbeddedPostgres
-from stafette.database.server_user import ServerUser
+from stafette.database.embedded import EmbeddedPostgres, binaries, cluster
+from stafette.database.embedded.server_user import ServerUser
 from stafette.errors import InternalError, InvalidRequest
 from tests.support.embedded_servers import (
     POSTGRES_15,
@@ -41,7 +40,7 @@ def test_a_socket_folder_laid_out_by_somebody_else_is_refused(
 ) -> None:
     sockets = tmp_path / "sockets"
     sockets.mkdir()
-    monkeypatch.setattr(embedded, "SOCKETS", sockets)
+    monkeypatch.setattr(cluster, "SOCKETS", sockets)
     server = make()
     folder = sockets / f"stafette-{ServerUser.of(server.data / 'postgres').uid}"
     if trap == "a link":
@@ -68,7 +67,7 @@ def test_root_starts_a_server_that_is_not_root(running: EmbeddedPostgres) -> Non
 
 @as_root
 def test_the_owner_of_the_cluster_runs_it(open_folder: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "SOCKETS", open_folder)
+    monkeypatch.setattr(cluster, "SOCKETS", open_folder)
     server = make()
     server.start()
     server.stop()

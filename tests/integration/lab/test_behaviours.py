@@ -10,7 +10,7 @@ import pytest
 
 from stafette.errors import ClientNotFound
 from stafette.lab.behaviours import find
-from stafette.lab.behaviours.one_way import counter_of
+from stafette.lab.behaviours.one_way import read_counter
 from tests.support.behaviour_stage import QUEUES, Stage, at_once, steps
 from tests.support.waiting import until
 

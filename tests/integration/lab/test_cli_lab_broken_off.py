@@ -14,7 +14,7 @@ import psutil
 
 from tests.support.command_line import COMMAND, assert_one_sentence, clean_environment, stafette_process
 from tests.support.lab_commands import lab, lab_json, written
-from tests.support.waiting import PATIENCE_SECONDS, blocking_until
+from tests.support.waiting import TIMEOUT_SECONDS, blocking_until
 
 # How it ends
 
@@ -68,7 +68,7 @@ def processes_of(folder: Path) -> list[psutil.Process]:
 
 
 def assert_all_end(folder: Path) -> None:
-    _, alive = psutil.wait_procs(processes_of(folder), timeout=PATIENCE_SECONDS)
+    _, alive = psutil.wait_procs(processes_of(folder), timeout=TIMEOUT_SECONDS)
     assert not alive
     assert not processes_of(folder)
 
@@ -117,7 +117,7 @@ def test_a_killed_runner_leaves_nothing_behind_and_its_series_is_continued(tmp_p
 
     done = stafette_process("lab", "run", "killed.toml", "--runs", "runs", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("continues killed-0001: 1 of 2 runs are done\n2 of 2: ")
+    assert done.stderr.startswith("continuing killed-0001: 1 of 2 runs are done\n2 of 2: ")
     assert [run["state"] for run in json.loads(done.stdout)["runs"]] == ["done", "done"]
     assert (folder / "runs/001-size=100-r1/run.json").read_bytes() == first
     tried = sorted(path.name for path in (folder / "runs").iterdir())
@@ -131,21 +131,21 @@ def test_a_series_under_way_is_left_alone_and_ctrl_c_ends_all_of_it(tmp_path: Pa
     with running(file) as process:
         blocking_until(lambda: list(folder.glob("runs/*/logs/load-1.log")))  # brokers and database run
         assert lab_json(tmp_path, "ls")[0]["state"] == "running"
-        assert_one_sentence(lab(tmp_path, "rm", "long", "--yes"), 1, "long-0001 is being run, and can be removed when")
+        assert_one_sentence(lab(tmp_path, "rm", "long", "--yes"), 1, "long-0001 is running and can be removed when")
         another = lab(tmp_path, "run", "long.toml")
         assert another.returncode == 1
         waiting, refused = another.stderr.splitlines()
         assert "waiting for its end" in waiting
         assert "long-0001 is being run by another process" in refused
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+        out, err = process.communicate(timeout=TIMEOUT_SECONDS)
         assert not processes_of(folder)  # it has waited for them
     assert process.returncode == 130
     assert out == ""
-    assert err.endswith("\nbroken off; `stafette lab run long.toml --runs runs` goes on with what is missing\n")
+    assert err.endswith("\ninterrupted; `stafette lab run long.toml --runs runs` continues with the missing runs\n")
     assert states(folder) == ["interrupted", "waiting"]
     [run] = folder.glob("runs/*/run.json")
-    assert json.loads(run.read_text())["why"] == "it was broken off"
+    assert json.loads(run.read_text())["why"] == "the run was interrupted"
     assert lab_json(tmp_path, "ls")[0]["state"] == "interrupted"
 
 
@@ -155,10 +155,10 @@ def test_a_second_ctrl_c_does_not_wait_and_leaves_nothing_behind(tmp_path: Path)
         blocking_until(lambda: list(folder.glob("runs/*/logs/load-1.log")))
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
-        assert ["ending what runs" in process.stderr.readline() for _ in range(2)] == [False, True]
+        assert ["stopping the run" in process.stderr.readline() for _ in range(2)] == [False, True]
         process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE_SECONDS) == 130
+        assert process.wait(TIMEOUT_SECONDS) == 130
         assert processes_of(folder)  # it has not waited: to stop the database alone takes a command of its own
-        assert process.stderr.readline() == "broken off at once; what still runs ends by itself in a moment\n"
+        assert process.stderr.readline() == "interrupted at once; processes that still run will end by themselves\n"
         assert_all_end(folder)
     assert lab_json(tmp_path, "ls")[0]["state"] == "interrupted"

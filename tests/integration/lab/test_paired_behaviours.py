@@ -11,10 +11,11 @@ from pyarrow import parquet
 
 from stafette.client.aio import Client
 from stafette.database.store import Store
-from stafette.lab.behaviours import Scene, check
+from stafette.lab.behaviours import check
+from stafette.lab.behaviours.behaviour import ClientContext
 from stafette.lab.behaviours.database_only import DatabaseOnly
 from stafette.lab.behaviours.tola import Tola
-from stafette.load.direct import Direct
+from stafette.load.direct import DirectConnections
 from stafette.model import Message
 from stafette.trace import Trace
 from tests.support.behaviour_stage import QUEUES, Stage, at_once, steps
@@ -29,8 +30,8 @@ GUARD = 30.0
 class ListeningTola(Tola):
     """Remembers what she asked and what came back."""
 
-    def __init__(self, me: Client, scene: Scene, parameters: Any) -> None:
-        super().__init__(me, scene, parameters)
+    def __init__(self, client: Client, client_context: ClientContext, parameters: Any) -> None:
+        super().__init__(client, client_context, parameters)
         self.heard: list[tuple[int, Message | None]] = []
 
     async def response(self, queue: str, context: int) -> Message | None:
@@ -102,18 +103,18 @@ async def test_of_each_pair_the_odd_client_asks_and_the_even_one_answers(stage: 
     requests = stage.requests()
     assert requests["Send"] == 12, "three requests and three responses in each pair"
     for client in clients:
-        assert (await stage.director.personal_queue(client.me.name)).messages == 0
+        assert (await stage.director.personal_queue(client.client.name)).messages == 0
 
 
 async def test_the_two_of_a_pair_talk_to_each_other(stage: Stage) -> None:
     asker, answerer = [await stage.enter("paired", number, of=2, size=number) for number in (1, 2)]
     asking = asyncio.create_task(asker.step())
-    request = await answerer.me.receive("@paired-2", wait=10)
+    request = await answerer.client.receive("@paired-2", wait=10)
     assert (request.sender, len(request.body)) == ("paired-1", 1)
-    await answerer.me.send("@paired-1", b"somebody else's", context=request.context + 1)
-    await answerer.me.reply(request, b"yours")
+    await answerer.client.send("@paired-1", b"somebody else's", context=request.context + 1)
+    await answerer.client.reply(request, b"yours")
     await asking
-    assert [message.body for message in await asker.me.receive_many("@paired-1", 10)] == [b"somebody else's"]
+    assert [message.body for message in await asker.client.receive_many("@paired-1", 10)] == [b"somebody else's"]
 
 
 # Mixes
@@ -150,12 +151,17 @@ async def test_the_load_for_the_database_makes_the_requests_of_the_mix_without_a
     database: str, tmp_path: Path
 ) -> None:
     trace = Trace(tmp_path, run="run", tier="client", node="load-1")
-    scene = Scene("load", 1, {"load": 1}, QUEUES, random.Random(7))
-    async with await Store.open(database) as store, await Direct.open(database, clients=1, trace=trace) as direct:
-        me: Any = await direct.client(scene.name)
+    client_context = ClientContext("load", 1, {"load": 1}, QUEUES, random.Random(7))
+    async with (
+        await Store.open(database) as store,
+        await DirectConnections.open(database, clients=1, trace=trace) as direct,
+    ):
+        client: Any = await direct.client(client_context.name)
         for queue in QUEUES:
-            await store.create_queue((await store.register(scene.name)).id, queue)
-        await at_once(DatabaseOnly(me, scene, check(DatabaseOnly, {"targets": 2, "receiver": "load"})), 100)
+            await store.queues.create((await store.clients.register(client_context.name)).id, queue)
+        await at_once(
+            DatabaseOnly(client, client_context, check(DatabaseOnly, {"targets": 2, "receiver": "load"})), 100
+        )
     await asyncio.to_thread(trace.close)
     rows = [row for file in tmp_path.glob("*.parquet") for row in parquet.read_table(file).to_pylist()]
     assert {row["operation"] for row in rows} == {"peek", "waiting_queues", "send", "receive"}

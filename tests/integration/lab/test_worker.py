@@ -20,7 +20,7 @@ import pytest
 
 from stafette.database.store import Store
 from tests.support.brokers import Connect, StartBroker
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.waiting import TIMEOUT_SECONDS
 
 PARKED_SECONDS = 10.0
 """How long a read waits that must not hold up the end."""
@@ -42,7 +42,7 @@ class Worker:
     async def hears(self) -> dict[str, Any]:
         """The next event."""
         assert self.process.stdout is not None
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             line = await self.process.stdout.readline()
         assert line, "the worker ended without a word"
         event: dict[str, Any] = json.loads(line)
@@ -65,7 +65,7 @@ class Worker:
         self.process.stdin.close()
 
     async def ended(self) -> int:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             return await self.process.wait()
 
 

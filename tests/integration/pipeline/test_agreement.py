@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from stafette.lab.running import trace_rows
 from stafette.lab.running.summarise import per_second, summarise
-from stafette.lab.running.verdict import RunMetadata, check
+from stafette.lab.running.verdict import RunContext, check
 from stafette.pipeline import job
 from stafette.pipeline.sources import native
 from stafette.runs import records
@@ -24,7 +24,7 @@ from stafette.runs.outcomes import ALL, ANSWERED
 from stafette.runs.records import RunRecord
 from stafette.runs.summary import Figures
 from stafette.runs.window import SECOND, Window
-from stafette.trace import NOT_HERE, Trace
+from stafette.trace import NOT_APPLICABLE, Trace
 from tests.support import synthetic_runs
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ def test_littles_law_of_steps_that_are_two_requests(spark: SparkSession, tmp_pat
 
     rows = trace_rows.read(tmp_path / TRACES)
     assert record.window is not None
-    checks = check(rows, summarise(rows, record.window), RunMetadata(nodes=[], closed_loop=record.closed_loop))
+    checks = check(rows, summarise(rows, record.window), RunContext(nodes=[], closed_loop=record.closed_loop))
     [in_laboratory] = [each for each in checks if each.name == "littles law"]
     analysis = job.analyze(spark, lambda session: native.read(session, [tmp_path]))
     [in_pipeline] = [row for row in analysis.tables["laws"].to_pylist() if row["law"] == "little"]

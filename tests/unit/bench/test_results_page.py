@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.results.page import result
+from bench.results.page import judge
 from bench.results.reports import REPORTS
 from stafette.lab.experiment import experiment_file
 from tests.support.results_evidence import evidence
@@ -36,5 +36,5 @@ def test_the_page_has_a_row_and_a_section_for_every_experiment(path: Path) -> No
 
 def test_an_experiment_without_a_run_says_so() -> None:
     quick = experiment_file.read(FILES[0], "quick")
-    one = result(quick, evidence())
-    assert one.shape == "not measured"
+    result = judge(quick, evidence())
+    assert result.shape == "not measured"

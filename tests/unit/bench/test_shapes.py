@@ -9,7 +9,7 @@ import pytest
 from bench.results import shapes
 from bench.results.evidence import of
 from stafette.report import result_tables
-from stafette.report.figures.table_rows import RunFacts
+from stafette.report.figures.table_rows import RunMetadata
 from tests.support.results_evidence import against_clients, evidence, summary, windows
 
 SATURATING = against_clients((8, 1000, 1), (32, 2000, 2), (64, 2050, 4), (128, 2040, 8))

@@ -14,7 +14,7 @@ import pytest
 from stafette.client.aio import Client
 from stafette.client.tracing import INTENDED
 from stafette.errors import Overloaded, QueueNotFound
-from stafette.lab.behaviours.base import Behaviour, Parameters, Scene
+from stafette.lab.behaviours.behaviour import Behaviour, ClientContext, Parameters
 from stafette.lab.experiment.distribution import Fixed
 from stafette.load.generator import ClientGroup, Defect, Generator, Participant, Progress, gaps, schedule
 from stafette.load.precise_timer import SECOND

@@ -12,7 +12,7 @@ import pytest
 
 from stafette.report import figures
 from stafette.report.figures import style
-from stafette.report.figures.table_rows import RunFacts, Stages, run_facts, select
+from stafette.report.figures.table_rows import RunMetadata, Stages, run_metadata, select
 from tests.support import sample_tables as sample
 
 RUN = "ftab-1-0001/001-single-r1"

@@ -30,7 +30,7 @@ from stafette.lab.hosts.machines import Hosts, connect_hosts
 from stafette.lab.running import system, trace_rows, worker_protocol
 from stafette.lab.running.sampling import Samples
 from stafette.lab.running.summarise import per_second, summarise
-from stafette.lab.running.verdict import RunMetadata, check, verdict
+from stafette.lab.running.verdict import RunContext, check, verdict
 from stafette.lab.series.series_folder import Series, own_behaviours, settings
 from stafette.load.generator import Progress as LoadProgress
 from stafette.runs import records
@@ -310,18 +310,18 @@ class _Run:
         record.per_second = per_second(rows, record.load)
         steps = sum(worker.steps for worker in record.workers.values())
         record.closed_loop = closed_loop(record.settings, steps / record.load.seconds)
-        record.checks = check(rows, record.summary, self._metadata())
+        record.checks = check(rows, record.summary, self._run_context())
         record.verdict = verdict(record.checks)
         record.thresholds = [
             ThresholdResult(metric, str(threshold), value := record.summary.metric(metric), threshold.holds(value))
             for metric, threshold in self._experiment.thresholds.items()
         ]
 
-    def _metadata(self) -> RunMetadata:
+    def _run_context(self) -> RunContext:
         groups = self._experiment.clients
         system_table = self._experiment.system
         assert self._record.messages is not None
-        return RunMetadata(
+        return RunContext(
             nodes=[*self._record.workers, *system.nodes(system_table)],
             preloaded=self._record.messages.preloaded,
             remaining=self._record.messages.left,

@@ -33,7 +33,7 @@ CLOCK_TOLERANCE_NS = 1_000_000
 
 
 @dataclass(frozen=True)
-class RunMetadata:
+class RunContext:
     """What the checks need besides the rows."""
 
     nodes: Sequence[str]
@@ -52,17 +52,17 @@ class RunMetadata:
     """Whether the experiment injects faults; requests without an answer are then expected."""
 
 
-def check(rows: Rows, summary: Summary, metadata: RunMetadata) -> list[Check]:
+def check(rows: Rows, summary: Summary, run: RunContext) -> list[Check]:
     """Every check that applies to a run, in the order in which to read them."""
-    checks = [_check_complete(rows, metadata.nodes), _check_answered(rows, metadata.faults)]
-    if metadata.brokers:
+    checks = [_check_complete(rows, run.nodes), _check_answered(rows, run.faults)]
+    if run.brokers:
         join = _join(rows)
         checks += [_check_seen(rows, join), _check_agreement(rows, join)]
-    if metadata.remaining is not None:
-        checks.append(_check_messages(rows, metadata.preloaded, metadata.remaining, brokers=metadata.brokers))
-    checks.append(_check_generator(rows, summary, metadata))
-    if metadata.closed_loop is not None:
-        checks.append(_check_littles_law(summary, metadata.closed_loop))
+    if run.remaining is not None:
+        checks.append(_check_messages(rows, run.preloaded, run.remaining, brokers=run.brokers))
+    checks.append(_check_generator(rows, summary, run))
+    if run.closed_loop is not None:
+        checks.append(_check_littles_law(summary, run.closed_loop))
     return checks
 
 
@@ -249,21 +249,21 @@ def _count_moved(rows: Rows, operations: Collection[str], brokers: bool) -> tupl
 # Who was measured: the system, or the generator
 
 
-def _check_generator(rows: Rows, summary: Summary, metadata: RunMetadata) -> Check:
+def _check_generator(rows: Rows, summary: Summary, run: RunContext) -> Check:
     bound = max(LATE_MS, LATE_SHARE * (summary.overall.mean_ms or 0.0))
     problems = []
-    for node, worker in metadata.workers.items():
+    for node, worker in run.workers.items():
         if worker.cpu_share + worker.starved_share >= BUSY:
             waited = f" and waited for one {worker.starved_share:.0%} of the time"
             problems.append(f"{node} used {worker.cpu_share:.0%} of a core{waited * (worker.starved_share > 0)}")
-        if metadata.rates and worker.late_ms.mean > bound:
+        if run.rates and worker.late_ms.mean > bound:
             problems.append(f"{node} started its steps {worker.late_ms.mean:.1f} ms late on average")
-    problems += _find_slow_groups(rows, summary.window, metadata.rates)
-    busiest = max((worker.cpu_share + worker.starved_share for worker in metadata.workers.values()), default=0.0)
+    problems += _find_slow_groups(rows, summary.window, run.rates)
+    busiest = max((worker.cpu_share + worker.starved_share for worker in run.workers.values()), default=0.0)
     actual = "; ".join(problems) or f"{busiest:.0%} of a core"
     detail = f"the load generator kept up: its busiest process used, or waited for, {busiest:.0%} of a core"
     if problems:
-        remedy = "a lower rate" if metadata.rates else "fewer clients"
+        remedy = "a lower rate" if run.rates else "fewer clients"
         detail = (
             f"the load generator was saturated, so the figures may be its own: {actual}; "
             f"use more load_processes, more client hosts or {remedy}"

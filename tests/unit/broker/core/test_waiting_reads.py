@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stafette.broker.core.session import Session, Ticket
-from stafette.broker.core.waiting_reads import SPARE_DEADLINES, WaitingReads
+from stafette.broker.core.waiting_reads import MAX_STALE_DEADLINES, WaitingReads
 from stafette.model import Selection
 from stafette.protocol import messages as wire
 from tests.support.core_script import ScriptedConnection, receive

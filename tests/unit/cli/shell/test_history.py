@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stafette.cli.shell.history import history_file, is_kept, open_history
+from stafette.cli.shell.command_history import history_file, may_store, open_history
 
 
 @pytest.mark.parametrize(
-    ("line", "kept"),
+    ("line", "is_stored"),
     [
         ("send jobs hello", True),
         (" send jobs hello", False),
@@ -22,11 +22,11 @@ from stafette.cli.shell.history import history_file, is_kept, open_history
         ("send jobs the secret is out", True),
     ],
 )
-def test_what_history_keeps(line: str, kept: bool, tmp_path: Path) -> None:
-    assert is_kept(line) == kept
+def test_what_history_keeps(line: str, is_stored: bool, tmp_path: Path) -> None:
+    assert may_store(line) == is_stored
     path = tmp_path / "new" / "history"
     open_history(path).append_string(line)
-    assert (line in path.read_text().splitlines() or f"+{line}" in path.read_text().splitlines()) == kept
+    assert (line in path.read_text().splitlines() or f"+{line}" in path.read_text().splitlines()) == is_stored
 
 
 def test_the_history_is_its_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

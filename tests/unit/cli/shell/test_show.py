@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stafette.cli.output import harmless
-from stafette.cli.shell.show import body, head
+from stafette.cli.output import escape_controls
+from stafette.cli.shell.show import format_body, format_head
 from stafette.model import Message
 
 
@@ -49,4 +49,4 @@ def test_the_head_is_one_line() -> None:
 
 
 def test_surrogates_do_not_stop_the_printing() -> None:
-    assert harmless("\ud800") == r"\ud800"
+    assert escape_controls("\ud800") == r"\ud800"

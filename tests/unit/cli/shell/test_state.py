@@ -19,7 +19,7 @@ async def test_what_is_possible_when() -> None:
 
 async def test_what_was_received_can_be_replied_to() -> None:
     state = await connected()
-    state.last = message()
+    state.last_received = message()
     assert names(state) == CHANGING | {"lease", "reply"}
 
 
@@ -29,7 +29,7 @@ async def test_a_lease_that_ran_out_is_not_held() -> None:
 
 async def test_nothing_of_a_connection_outlives_it() -> None:
     state = await holding()
-    state.last = message()
+    state.last_received = message()
     state.disconnected()
     assert names(state) == ALWAYS | {"connect"}
 
@@ -49,6 +49,6 @@ async def test_prompt_and_toolbar_tell_the_state() -> None:
     assert prompt(await connected("read-only")) == "alice@127.0.0.1:7470 (read-only)> "
     assert prompt(await connected(url="stafette://[::1]:1,other:2")) == "alice@[::1]:1+1> "
     state = await holding(30)
-    state.timing, state.took = True, 0.0123
+    state.timing, state.last_seconds = True, 0.0123
     assert prompt(state) == "alice@127.0.0.1:7470*> "
     assert toolbar(state) == f"alice at {URL} | lease on message 12 of jobs: 30 s left | timing on, last 12.3 ms"

@@ -15,7 +15,7 @@ from stafette.lab.running.verdict import verdict
 from stafette.runs.outcomes import UNANSWERED
 from stafette.runs.records import Check
 from tests.support.run_traces import MILLISECOND, SECOND, Row, at_broker
-from tests.support.verdict_rows import KNOWN, altered, checked, failed, place_of, request, sound
+from tests.support.verdict_rows import CONTEXT, altered, checked, failed, place_of, request, sound
 
 
 def test_a_sound_run_passes_and_says_so(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_request_without_an_answer(tmp_path: Path, outcome: str) -> None:
     assert f"of 42 requests 1 had no answer (1 {outcome})" in checks["answered"].sentence
     del rows[place_of(rows, "broker", 41)]
     assert failed(checked(tmp_path, rows)) == ["answered"]
-    disturbed = checked(tmp_path, rows, replace(METADATA, faults=True))
+    disturbed = checked(tmp_path, rows, replace(CONTEXT, faults=True))
     assert failed(disturbed) == ["answered"]
     assert verdict(list(disturbed.values())).valid
 
@@ -90,13 +90,13 @@ def test_a_request_that_a_client_made_twice(tmp_path: Path) -> None:
 
 def test_without_brokers_nobody_else_can_have_seen_it(tmp_path: Path) -> None:
     direct = [replace(row, request=0) for row in sound() if row.tier == "client"]
-    checks = checked(tmp_path, direct, replace(METADATA, nodes=["load-1"], brokers=False))
+    checks = checked(tmp_path, direct, replace(CONTEXT, nodes=["load-1"], brokers=False))
     assert list(checks) == ["complete", "answered", "messages", "generator"]
     assert failed(checks) == []
 
 
 def test_no_broker_row_at_all(tmp_path: Path) -> None:
-    checks = checked(tmp_path, [row for row in sound() if row.tier == "client"], replace(METADATA, nodes=["load-1"]))
+    checks = checked(tmp_path, [row for row in sound() if row.tier == "client"], replace(CONTEXT, nodes=["load-1"]))
     assert failed(checks) == ["seen"]
     assert checks["seen"].expected == "42 requests, one row in each tier"
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stafette.errors import InvalidRequest
-from stafette.lab.running.worker import starting_with
-from stafette.lab.running.worker_protocol import Group, Job, Ramp, Start, joined_by, joins_at, places, read
+from stafette.lab.running.worker import rotate_brokers
+from stafette.lab.running.worker_protocol import Group, Job, Ramp, Start, joined_by, joins_at, load_clients, read
 
 
 def job(worker: int, workers: int, **groups: Group) -> Job:
@@ -18,9 +18,9 @@ def job(worker: int, workers: int, **groups: Group) -> Job:
 
 def test_clients_are_dealt_to_workers_in_turn_over_all_groups() -> None:
     groups = {"alice": Group("alice", 3), "bob": Group("bob", 2)}
-    assert [place.name for place in places(job(0, 2, **groups))] == ["alice-1", "alice-3", "bob-2"]
-    assert [place.name for place in places(job(1, 2, **groups))] == ["alice-2", "bob-1"]
-    dealt = [place.index for worker in range(4) for place in places(job(worker, 4, **groups))]
+    assert [client.name for client in load_clients(job(0, 2, **groups))] == ["alice-1", "alice-3", "bob-2"]
+    assert [client.name for client in load_clients(job(1, 2, **groups))] == ["alice-2", "bob-1"]
+    dealt = [client.index for worker in range(4) for client in load_clients(job(worker, 4, **groups))]
     assert sorted(dealt) == [0, 1, 2, 3, 4]
 
 
@@ -31,8 +31,8 @@ def test_a_ramp_lets_clients_in_by_their_number_in_the_whole_group() -> None:
 
 
 def test_clients_are_spread_over_the_brokers() -> None:
-    assert starting_with("stafette://a:1,b:2,c:3", 0) == "stafette://a:1,b:2,c:3"
-    assert starting_with("stafettes://a:1,b:2,c:3/?ca=x,y", 4) == "stafettes://b:2,c:3,a:1/?ca=x,y"
+    assert rotate_brokers("stafette://a:1,b:2,c:3", 0) == "stafette://a:1,b:2,c:3"
+    assert rotate_brokers("stafettes://a:1,b:2,c:3/?ca=x,y", 4) == "stafettes://b:2,c:3,a:1/?ca=x,y"
 
 
 def test_a_job_with_a_key_too_many_or_a_window_outside_the_load_is_refused() -> None:
