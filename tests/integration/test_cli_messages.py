@@ -215,7 +215,11 @@ def test_request_and_reply(cli: CommandLine, queue: str) -> None:
         code, out, err = outcome(replying)
     assert (code, len(out.split()), err) == (130, 3, b"")
 
-    assert_one_sentence(command("request", queue, "x", "--timeout", "0.1", "--url", cli.url), 5, "nobody replied")
+    assert_one_sentence(
+        command("request", queue, "x", "--timeout", "0.1", "--url", cli.url),
+        5,
+        "no reply to the request in .* came within 0.1 seconds",
+    )
     with cli.start("request", queue, "?") as asking:
         answered = cli.json("reply", queue, "42", "--wait", "30")
         assert answered["request"]["body"] == "?"

@@ -33,7 +33,7 @@ def test_a_queue_is_made_listed_looked_at_emptied_and_deleted(cli: CommandLine) 
     )  # fmt: skip
     assert (queue["creator"], queue["exclude_own"], queue["max_body"]) == ("alice", True, 10)
     assert (queue["max_deliveries"], queue["dead_letter"], queue["owner"]) == (2, "failed", None)
-    assert_one_sentence(command("queue", "create", "jobs", "--url", cli.url), 1, "there is a queue jobs already")
+    assert_one_sentence(command("queue", "create", "jobs", "--url", cli.url), 1, "queue jobs already exists")
     assert cli("queue", "create", "jobs", "--exist-ok") == "jobs\n"
     assert cli.json("queue", "info", "jobs") == queue
     assert cli.json("queue", "info", str(queue["id"])) == queue

@@ -151,7 +151,7 @@ async def test_a_request_and_its_reply_between_two_shells(shell: Shell) -> None:
     await bob.run("reply no")
     assert (await alice.run("receive wait=60"))[1] == "no"
     assert await alice.run("request questions anybody? timeout=3") == [
-        "error: nobody replied to the request in questions within 3 seconds"
+        "error: no reply to the request in questions came within 3 seconds"
     ]
 
 

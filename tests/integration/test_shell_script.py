@@ -68,11 +68,11 @@ async def test_a_script_gives_back_what_it_holds(broker: str, connect: Connect) 
         ("send jobs don't", 2, "a quotation mark is not closed"),
         ("send jobs\nno end", 2, "the body has no end"),
         ("send jobs x priority=99", 2, "'--priority': 99 is not in the range 1<=x<=10"),
-        ("create jobs", 1, "there is a queue jobs already"),
+        ("create jobs", 1, "queue jobs already exists"),
         ("receive nowhere", 4, "there is no queue nowhere"),
         ("receive jobs", 4, "no message in jobs"),
         ("receive jobs wait=0.1", 5, "no message in jobs within 0.1 seconds"),
-        ("request jobs x timeout=0.1", 5, "nobody replied"),
+        ("request jobs x timeout=0.1", 5, "no reply to the request in jobs came within 0.1 seconds"),
     ],
 )
 async def test_a_script_ends_at_the_first_error_with_its_code(broker: str, line: str, code: int, says: str) -> None:
