@@ -30,6 +30,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stafette.files import write_atomically
+
 log = logging.getLogger(__name__)
 
 Tier = Literal["client", "broker"]
@@ -168,7 +170,7 @@ class Trace:
         self._waiting.put(None)
         self._writer.join()
         report = EndReport(self._constants["tier"], self._constants["node"], self.rows, self.dropped, self.drop_reason)
-        _write_atomically(self._folder / f"{self._stem}.json", msgspec.json.encode(report))
+        write_atomically(self._folder / f"{self._stem}.json", msgspec.json.encode(report))
 
     def _hand_over(self, now: int) -> None:
         """Give the chunk to the writer, or drop it if too many wait."""
@@ -237,10 +239,3 @@ def _texts(texts: list[str]) -> pa.Array:
     offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
     return pa.Array.from_buffers(pa.string(), len(texts), buffers)
-
-
-def _write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is complete or absent."""
-    unfinished = path.with_name(path.name + ".tmp")
-    unfinished.write_bytes(content)
-    unfinished.rename(path)

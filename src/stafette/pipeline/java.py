@@ -14,6 +14,7 @@ import subprocess
 from pathlib import Path
 
 from stafette.errors import InvalidRequest
+from stafette.files import write_atomically
 
 VERSIONS = (17, 21)
 """What Spark 4 is made for."""
@@ -40,10 +41,7 @@ def home() -> Path:
     try:
         if not script.exists() or script.read_text() != text:
             script.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = script.with_name(f"java.{os.getpid()}")
-            unfinished.write_text(text)
-            unfinished.chmod(0o755)
-            unfinished.rename(script)
+            write_atomically(script, text, mode=0o755)
     except OSError as error:
         raise InvalidRequest(
             f"cannot write {script}: {error.strerror}; set XDG_CACHE_HOME to a folder that you may write"

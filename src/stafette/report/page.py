@@ -17,6 +17,7 @@ import jinja2
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from stafette.files import write_atomically
 from stafette.report import figures, method, result_files
 from stafette.report.figures.table_rows import Tables
 from stafette.report.headline import count_rejects, headline, key_metrics
@@ -32,9 +33,7 @@ FROM_RUN = (
 def write(out: Path) -> Path:
     """Write the report of an analysis into its folder."""
     report = out / REPORT_FILE
-    unfinished = report.with_name(f"{REPORT_FILE}.tmp")
-    unfinished.write_text(render(*load(out)), encoding="utf-8")
-    unfinished.rename(report)
+    write_atomically(report, render(*load(out)))
     return report
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from stafette.errors import InvalidRequest
+from stafette.files import write_atomically
 from stafette.runs.closed_loop import ClosedLoop
 from stafette.runs.summary import PerSecond, Summary
 from stafette.runs.window import Window
@@ -206,9 +207,7 @@ Record = TypeVar("Record", RunRecord, SeriesRecord)
 
 def write(path: Path, record: RunRecord | SeriesRecord) -> None:
     """Write a record so that the file is complete or absent."""
-    unfinished = path.with_name(path.name + ".tmp")
-    unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
-    unfinished.rename(path)
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
 
 
 def read(path: Path, kind: type[Record]) -> Record:

@@ -14,7 +14,6 @@ and outlives whoever started it. ::
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -33,6 +32,7 @@ from typing import BinaryIO, NamedTuple
 from stafette.database.embedded import binaries as wheel
 from stafette.database.embedded.server_user import ServerUser
 from stafette.errors import InternalError, InvalidRequest, Unavailable
+from stafette.files import try_lock
 
 NAME = "stafette"  # of the role and of the database
 SETTINGS = Path(__file__).with_name("postgresql.conf")
@@ -140,7 +140,7 @@ class EmbeddedPostgres:
         """Tell whether any process of the server lives, even one that a killed postmaster left behind."""
         try:
             with self._alive_file.open("rb") as file:
-                return not _try_lock(file, fcntl.LOCK_SH)
+                return not try_lock(file, shared=True)
         except FileNotFoundError:
             return False
 
@@ -206,7 +206,7 @@ class EmbeddedPostgres:
     def _launch(self) -> None:
         with self._user.open(self._alive_file) as alive, self._user.open(self.log) as output:
             inherited = Inherited(alive, output)
-            _wait_until(lambda: _try_lock(alive), f"processes of an earlier PostgreSQL in {self.data} to end")
+            _wait_until(lambda: try_lock(alive), f"processes of an earlier PostgreSQL in {self.data} to end")
             if self._cluster.exists():
                 self._check_version()
                 self._remove_stale_pid_file()
@@ -307,7 +307,7 @@ class EmbeddedPostgres:
         with self._os_errors_translated():
             self.data.mkdir(mode=0o711, parents=True, exist_ok=True)  # the server's user may pass but not look around
             with self._user.open(self.data / "postgres.lock") as lock:
-                _wait_until(lambda: _try_lock(lock), f"another process that starts or stops PostgreSQL in {self.data}")
+                _wait_until(lambda: try_lock(lock), f"another process that starts or stops PostgreSQL in {self.data}")
                 yield
 
     @contextmanager
@@ -327,14 +327,6 @@ def _wait_until(condition: Callable[[], bool], what: str) -> None:
             log.warning("waiting for %s", what)
             warn_at = float("inf")
         time.sleep(POLL_SECONDS)
-
-
-def _try_lock(file: BinaryIO, kind: int = fcntl.LOCK_EX) -> bool:
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _lives(pid: int) -> bool:

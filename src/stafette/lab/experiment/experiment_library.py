@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Literal
 
 import stafette
 from stafette.errors import InvalidRequest
+from stafette.files import write_atomically
 
 LIBRARY = Path(stafette.__file__).parents[2] / "experiments"
 """Beside the package in a checkout; an installed package has none."""
@@ -72,12 +72,7 @@ class Experiments:
             raise InvalidRequest(f"there is an experiment {name} already; choose another name, or edit that one")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            unfinished = self.folder / f".{name}.toml.{os.getpid()}"
-            with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.rename(target)
+            write_atomically(target, text, mode=0o600)
         except OSError as error:
             raise InvalidRequest(f"cannot write {target}: {error.strerror}") from error
         return _entry("own", name, target)

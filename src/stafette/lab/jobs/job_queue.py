@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import fcntl
 import json
 import logging
 import os
@@ -21,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from stafette.errors import InvalidRequest, StafetteError
+from stafette.files import try_lock
 from stafette.lab.jobs import job_records
 from stafette.lab.jobs.job_progress import JobProgress
 from stafette.lab.jobs.job_records import Job, QueueState
@@ -188,16 +188,15 @@ class JobQueue:
             lock = os.open(self.runs / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError:
             return False
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._state = job_records.load(self.runs)
-        except (OSError, StafetteError):
-            os.close(lock)
-            return False
-        for job in self._state.waiting:
-            job.state = "waiting"  # also the job that was running, which is still the first
-        self._lock = lock
-        return True
+        with contextlib.suppress(StafetteError):  # a queue that cannot be read is not ours to overwrite
+            if try_lock(lock):
+                self._state = job_records.load(self.runs)
+                for job in self._state.waiting:
+                    job.state = "waiting"  # also the job that was running, which is still the first
+                self._lock = lock
+                return True
+        os.close(lock)
+        return False
 
     async def _run_job(self, job: Job) -> None:
         """Run one job to its end."""

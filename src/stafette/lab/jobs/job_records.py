@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from stafette.errors import StafetteError
+from stafette.files import write_atomically
 
 FILE = "queue.json"
 MOST_ENDED = 30
@@ -71,9 +71,4 @@ def load(runs: Path) -> QueueState:
 
 def save(runs: Path, state: QueueState) -> None:
     """Write the queue atomically."""
-    unfinished = runs / f".{FILE}.tmp"
-    with unfinished.open("wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(state), indent=1))
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.rename(runs / FILE)
+    write_atomically(runs / FILE, msgspec.json.format(msgspec.json.encode(state), indent=1))

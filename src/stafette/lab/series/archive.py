@@ -7,7 +7,6 @@ when all of it is there and has been checked.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import io
 import re
 import shutil
@@ -21,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
 from stafette.errors import InvalidRequest
+from stafette.files import try_lock
 from stafette.lab.experiment.experiment_file import Experiment
 from stafette.lab.series.series_folder import Series, own_behaviours
 from stafette.runs import records
@@ -49,12 +49,9 @@ def is_running(series: Series) -> bool:
     """Whether a runner executes it now."""
     try:
         with (series.folder / LOCK_FILE).open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            return not try_lock(lock, shared=True)
     except OSError:  # there is no lock file
         return False
-    return False
 
 
 def state(series: Series) -> records.State:
@@ -111,15 +108,12 @@ def remove(series: Series) -> None:
 def _without_runner(series: Series, action: str) -> Iterator[None]:
     """Hold the lock of a series, so that no runner can start; `action` is for the message."""
     with contextlib.ExitStack() as stack:
-        try:
+        with contextlib.suppress(OSError):  # where we may not write, no runner may either
             lock = stack.enter_context((series.folder / LOCK_FILE).open("w"))
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InvalidRequest(
-                f"series {series.name} is running and can be {action} when it has ended; wait, or stop it"
-            ) from error
-        except OSError:  # where we may not write, no runner may either
-            pass
+            if not try_lock(lock):
+                raise InvalidRequest(
+                    f"series {series.name} is running and can be {action} when it has ended; wait, or stop it"
+                )
         yield
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from stafette.errors import InvalidRequest, StafetteError
+from stafette.files import try_lock
 from stafette.lab.experiment import design
 from stafette.lab.experiment.experiment_file import Experiment, fingerprint
 from stafette.runs import records
@@ -59,17 +59,13 @@ class Series:
         deadline = time.monotonic() + LOCK_SECONDS
         lock = os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError as error:
-                    if time.monotonic() > deadline:
-                        raise InvalidRequest(
-                            f"series {self.name} is being run by another process; wait for it, or start a new one"
-                            " with --new"
-                        ) from error
-                    await asyncio.sleep(POLL_SECONDS)
+            while not try_lock(lock):
+                if time.monotonic() > deadline:
+                    raise InvalidRequest(
+                        f"series {self.name} is being run by another process; wait for it, or start a new one"
+                        " with --new"
+                    )
+                await asyncio.sleep(POLL_SECONDS)
             yield lock
         finally:
             os.close(lock)
