@@ -124,7 +124,7 @@ async def test_operators_and_what_they_did_are_there(upgraded: Store) -> None:
         ("purge", "plain"),
         ("create queue", "by an operator"),
     ]
-    assert (await console.stock()).ready == 8
+    assert (await console.message_counts()).ready == 8
 
 
 async def test_a_role_still_uses_the_sql_api(old_database: str) -> None:

@@ -26,6 +26,7 @@ from stafette.database.views import (
     Depth,
     Found,
     HistoryPoint,
+    MessageCounts,
     MessageDetails,
     MessageFilter,
     MessagePage,
@@ -36,7 +37,6 @@ from stafette.database.views import (
     QueueOrder,
     QueueRow,
     Role,
-    Stock,
     Which,
 )
 from stafette.errors import ClientNotFound, InvalidRequest
@@ -66,10 +66,10 @@ class Console:
 
     # Everything at a glance
 
-    async def stock(self) -> Stock:
+    async def message_counts(self) -> MessageCounts:
         """The last count of everything; before the first, up to 10,000 of each state are counted now."""
         [row] = await self._fetch("SELECT * FROM stafette.last_message_counts()")
-        return Stock(**row)
+        return MessageCounts(**row)
 
     async def history(self, *, since: datetime, span: int) -> list[HistoryPoint]:
         """What happened since then, in points of so many seconds, a multiple of 10; points without news are absent."""

@@ -18,7 +18,7 @@ Role = Literal["admin", "viewer"]
 Which = Literal["sent", "waiting"]
 
 
-class Stock(msgspec.Struct, frozen=True, kw_only=True):
+class MessageCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The last count of everything; who takes part, and the number of queues, are counted at the time of asking."""
 
     at: datetime

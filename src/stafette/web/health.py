@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from stafette.database.views import Stock
+from stafette.database.views import MessageCounts
 from stafette.web.rendering import plural
 from stafette.web.site import Site
 
@@ -24,7 +24,7 @@ class Check:
     detail: str
 
 
-async def run_checks(site: Site, counts: Stock) -> list[Check]:
+async def run_checks(site: Site, counts: MessageCounts) -> list[Check]:
     """All checks, the worst first."""
     now = datetime.now(UTC)
     checks = [_brokers(counts), _counts(counts, now), _dead_messages(counts), _oldest_message(counts, now)]
@@ -36,20 +36,20 @@ async def run_checks(site: Site, counts: Stock) -> list[Check]:
     return sorted(checks, key=lambda check: ("bad", "open", "good").index(check.state))
 
 
-def _brokers(counts: Stock) -> Check:
+def _brokers(counts: MessageCounts) -> Check:
     if not counts.brokers:
         return Check("brokers", "bad", "no broker is alive; start one with `stafette up` or `stafette broker`")
     return Check("brokers", "good", f"{counts.brokers} alive, {plural(counts.online, 'client')} online")
 
 
-def _counts(counts: Stock, now: datetime) -> Check:
+def _counts(counts: MessageCounts, now: datetime) -> Check:
     seconds = (now - counts.at).total_seconds()
     if seconds > STALE_COUNTS_SECONDS:
         return Check("counts", "open", f"messages last counted {seconds:,.0f} s ago; check that a broker is running")
     return Check("counts", "good", f"messages counted {seconds:,.0f} s ago, in {counts.seconds * 1000:,.0f} ms")
 
 
-def _dead_messages(counts: Stock) -> Check:
+def _dead_messages(counts: MessageCounts) -> Check:
     if counts.dead:
         return Check(
             "dead messages", "open", f"{plural(counts.dead, 'message')}; find the cause, then redrive or delete"
@@ -57,7 +57,7 @@ def _dead_messages(counts: Stock) -> Check:
     return Check("dead messages", "good", "none")
 
 
-def _oldest_message(counts: Stock, now: datetime) -> Check:
+def _oldest_message(counts: MessageCounts, now: datetime) -> Check:
     if counts.oldest_at is None:
         return Check("oldest message", "good", "no messages waiting")
     seconds = (now - counts.oldest_at).total_seconds()

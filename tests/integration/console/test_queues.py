@@ -98,7 +98,7 @@ async def test_a_long_queue_is_as_long_as_at_the_last_stock(
     await fill(any_database, "jobs", 5)
     jobs = await console.queue("jobs")
     assert (jobs.ready, jobs.exact) == (15_000, False)
-    assert jobs.counted_at == (await console.stock()).at
+    assert jobs.counted_at == (await console.message_counts()).at
     assert jobs.top_senders == [NameCount(name="alice", count=10_001)]
 
 

@@ -10,12 +10,12 @@ from fastapi.responses import Response
 
 from stafette.database.views import (
     ClientDetails,
+    MessageCounts,
     MessageFilter,
     MessageState,
     QueueDetails,
     QueueOrder,
     QueueRow,
-    Stock,
 )
 from stafette.web.access import Administrator, TheSite, Viewer, bearer
 from stafette.web.api import answers
@@ -41,10 +41,10 @@ MONTH = 30 * 86400
 # Overview
 
 
-@router.get("/overview", tags=["overview"], responses=describes(Stock))
+@router.get("/overview", tags=["overview"], responses=describes(MessageCounts))
 async def overview(site: TheSite, _operator: Viewer) -> Response:
     """Count everything: messages by state, clients, queues, brokers."""
-    return json_answer(await site.console.stock())
+    return json_answer(await site.console.message_counts())
 
 
 @router.get("/history", tags=["overview"], responses=describes(answers.Points))

@@ -40,7 +40,7 @@ async def clients(
     query = {"text": text, "online": online}
     values = {
         "clients": rows,
-        "counts": await site.console.stock(),
+        "counts": await site.console.message_counts(),
         "text": text,
         "online": online,
         "onlines": ONLINE,

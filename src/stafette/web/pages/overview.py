@@ -24,7 +24,7 @@ Span = Annotated[str, Query(pattern="^(" + "|".join(SPANS) + ")$")]
 @router.get("/")
 async def overview(request: Request, site: TheSite, _operator: Viewer, span: Span = "1h") -> Response:
     """Counts, health, charts, and the longest queues."""
-    counts = await site.console.stock()
+    counts = await site.console.message_counts()
     longest, _ = await site.console.queues(order="ready", limit=10)
     recent = await site.console.history(since=datetime.now(UTC) - timedelta(seconds=60), span=10)
     values = {

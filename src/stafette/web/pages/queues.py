@@ -48,7 +48,7 @@ async def queues(
     query = {"text": text, "order": "" if order == "name" else order, "personal": personal}
     values = {
         "queues": rows,
-        "counts": await site.console.stock(),
+        "counts": await site.console.message_counts(),
         "text": text,
         "order": order,
         "orders": ORDERS,

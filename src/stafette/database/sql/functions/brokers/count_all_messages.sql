@@ -11,7 +11,7 @@ DECLARE
     online bigint;
 BEGIN
     IF NOT pg_try_advisory_xact_lock(5746662) OR NOT force AND EXISTS (
-        SELECT FROM stafette.stock AS s
+        SELECT FROM stafette.message_counts AS s
         WHERE s.at + greatest(pause, 20 * s.seconds) * interval '1 second' > began
           AND s.at <= began                                  -- a clock that was set back must not stop the counting
     ) THEN
@@ -40,20 +40,20 @@ BEGIN
         LEFT JOIN (SELECT m.queue_id, count(*) AS messages FROM stafette.dead AS m GROUP BY m.queue_id) AS d
             ON d.queue_id = q.id
     ), by_queue AS (
-        INSERT INTO stafette.stock_of_queues (queue_id, ready, delayed, leased, dead, oldest_at)
+        INSERT INTO stafette.queue_message_counts (queue_id, ready, delayed, leased, dead, oldest_at)
         SELECT c.queue_id, c.ready, c.delayed, c.leased, c.dead, c.oldest_at
         FROM counted AS c
-        LEFT JOIN stafette.stock_of_queues AS s ON s.queue_id = c.queue_id
+        LEFT JOIN stafette.queue_message_counts AS s ON s.queue_id = c.queue_id
         WHERE CASE WHEN s.queue_id IS NULL THEN c.ready + c.delayed + c.leased + c.dead > 0
                    ELSE (s.ready, s.delayed, s.leased, s.dead, s.oldest_at)
                         IS DISTINCT FROM (c.ready, c.delayed, c.leased, c.dead, c.oldest_at) END
         ON CONFLICT (queue_id) DO UPDATE SET ready = excluded.ready, delayed = excluded.delayed,
             leased = excluded.leased, dead = excluded.dead, oldest_at = excluded.oldest_at
     ), deleted AS (
-        DELETE FROM stafette.stock_of_queues AS s
+        DELETE FROM stafette.queue_message_counts AS s
         WHERE NOT EXISTS (SELECT FROM stafette.queues AS q WHERE q.id = s.queue_id)
     )
-    INSERT INTO stafette.stock (at, seconds, ready, delayed, leased, dead, oldest_at)
+    INSERT INTO stafette.message_counts (at, seconds, ready, delayed, leased, dead, oldest_at)
     SELECT began, 0, coalesce(sum(c.ready), 0), coalesce(sum(c.delayed), 0), coalesce(sum(c.leased), 0),
            coalesce(sum(c.dead), 0), min(c.oldest_at)
     FROM counted AS c
@@ -63,18 +63,18 @@ BEGIN
     IF NOT EXISTS (SELECT FROM stafette.queue_depths AS d WHERE d.at = date_trunc('minute', began)) THEN
         INSERT INTO stafette.queue_depths (queue_id, at, messages)
         SELECT s.queue_id, date_trunc('minute', began), s.ready
-        FROM stafette.stock_of_queues AS s ORDER BY s.ready DESC, s.queue_id LIMIT 100;
+        FROM stafette.queue_message_counts AS s ORDER BY s.ready DESC, s.queue_id LIMIT 100;
     END IF;
 
     online := (SELECT count(*) FROM stafette.client_list AS c WHERE c.broker IS NOT NULL);
     INSERT INTO stafette.history (span, at, ready, delayed, leased, dead, online)
     SELECT t.span, date_bin(t.span * interval '1 second', began, 'epoch'), s.ready, s.delayed, s.leased, s.dead, online
-    FROM stafette.stock AS s CROSS JOIN (VALUES (10), (300)) AS t (span)
+    FROM stafette.message_counts AS s CROSS JOIN (VALUES (10), (300)) AS t (span)
     ORDER BY t.span                                    -- as in add_history(), else the two could deadlock
     ON CONFLICT (span, at) DO UPDATE SET ready = excluded.ready, delayed = excluded.delayed, leased = excluded.leased,
         dead = excluded.dead, online = excluded.online;
 
-    UPDATE stafette.stock SET seconds = extract(epoch FROM clock_timestamp() - began);
+    UPDATE stafette.message_counts SET seconds = extract(epoch FROM clock_timestamp() - began);
     RETURN true;
 END
 $$;

@@ -7,9 +7,9 @@ CREATE OR REPLACE FUNCTION stafette.last_message_counts() RETURNS TABLE (
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
-    last stafette.stock;
+    last stafette.message_counts;
 BEGIN
-    SELECT * INTO last FROM stafette.stock;
+    SELECT * INTO last FROM stafette.message_counts;
     IF last.at IS NULL THEN
         last.at := now();
         last.seconds := 0;

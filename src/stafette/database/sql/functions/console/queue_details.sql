@@ -12,10 +12,10 @@ DECLARE
     quick      CONSTANT integer := 10000;
     budget     CONSTANT integer := 30000;
     target     stafette.queues := stafette.get_queue(queue_name);
-    last_count stafette.stock_of_queues;
-    at         timestamptz := (SELECT s.at FROM stafette.stock AS s);
+    last_count stafette.queue_message_counts;
+    at         timestamptz := (SELECT s.at FROM stafette.message_counts AS s);
 BEGIN
-    SELECT * INTO last_count FROM stafette.stock_of_queues AS s WHERE s.queue_id = target.id;
+    SELECT * INTO last_count FROM stafette.queue_message_counts AS s WHERE s.queue_id = target.id;
     RETURN QUERY
     WITH head AS MATERIALIZED (
         SELECT r.sender_id, r.receiver_id, r.arrived_at FROM stafette.ready AS r

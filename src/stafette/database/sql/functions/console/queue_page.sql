@@ -12,7 +12,7 @@ LANGUAGE sql STABLE AS $$
     FROM (
         SELECT q.id, s.ready, s.delayed, s.leased, s.dead, s.oldest_at, k.sort_key
         FROM stafette.queues AS q
-        LEFT JOIN stafette.stock_of_queues AS s ON s.queue_id = q.id
+        LEFT JOIN stafette.queue_message_counts AS s ON s.queue_id = q.id
         CROSS JOIN LATERAL (
             SELECT CASE sorted_by
                        WHEN 'ready' THEN -coalesce(s.ready, 0)

@@ -1,4 +1,4 @@
-"""Stock-taking and history: what brokers write down for operators, and that it stays small."""
+"""Message counts and history: what brokers record for operators, and that it stays small."""
 
 from __future__ import annotations
 
@@ -71,17 +71,17 @@ async def execute(url: str, sql: str, *arguments: object) -> list[asyncpg.Record
         await connection.close()
 
 
-# Stock
+# Message counts
 
 
-async def test_stock_is_of_all_messages_by_queue_and_state(
+async def test_counts_are_of_all_messages_by_queue_and_state(
     console: Console, maintenance: Maintenance, store: Store, alice: Identity
 ) -> None:
     await fill(store, alice)
     assert await maintenance.count_all_messages(pause=0)
-    stock = await console.stock()
-    assert (stock.ready, stock.delayed, stock.leased, stock.dead) == (7, 1, 1, 1)
-    assert (stock.clients, stock.online, stock.brokers, stock.queues) == (1, 0, 0, 4)
+    counts = await console.message_counts()
+    assert (counts.ready, counts.delayed, counts.leased, counts.dead) == (7, 1, 1, 1)
+    assert (counts.clients, counts.online, counts.brokers, counts.queues) == (1, 0, 0, 4)
     rows, _ = await console.queues()
     assert {row.name: (row.ready, row.delayed, row.leased, row.dead) for row in rows} == {
         "@alice": (0, 0, 0, 0),
@@ -102,7 +102,7 @@ async def test_the_oldest_is_found_behind_any_priority_and_receiver(
         " RETURNING arrived_at",
     )
     await maintenance.count_all_messages(pause=0)
-    assert (await console.stock()).oldest_at == oldest
+    assert (await console.message_counts()).oldest_at == oldest
     assert {row.name: row.oldest_at == oldest for row in (await console.queues())[0] if row.ready} == {
         "jobs": True,
         "mail": False,
@@ -113,11 +113,11 @@ async def test_before_the_first_stock_little_is_counted_at_once(
     console: Console, store: Store, alice: Identity
 ) -> None:
     await fill(store, alice)
-    stock = await console.stock()
-    assert (stock.ready, stock.delayed, stock.leased, stock.dead) == (7, 1, 1, 1)
+    counts = await console.message_counts()
+    assert (counts.ready, counts.delayed, counts.leased, counts.dead) == (7, 1, 1, 1)
 
 
-async def test_stock_follows_what_goes(
+async def test_counts_follow_what_goes(
     console: Console, maintenance: Maintenance, store: Store, alice: Identity, any_database: str
 ) -> None:
     await fill(store, alice)
@@ -125,10 +125,10 @@ async def test_stock_follows_what_goes(
     await console.purge(ADMIN, "jobs")
     await console.delete_queue(ADMIN, "mail", force=True)
     await maintenance.count_all_messages(pause=0, force=True)
-    stock = await console.stock()
-    assert (stock.ready, stock.delayed, stock.oldest_at) == (0, 0, None)
+    counts = await console.message_counts()
+    assert (counts.ready, counts.delayed, counts.oldest_at) == (0, 0, None)
     assert [tuple(row) for row in await execute(
-        any_database, "SELECT ready, delayed, leased, dead, oldest_at FROM stafette.stock_of_queues"
+        any_database, "SELECT ready, delayed, leased, dead, oldest_at FROM stafette.queue_message_counts"
     )] == [(0, 0, 1, 1, None)]  # fmt: skip
 
 
@@ -137,7 +137,7 @@ async def test_only_what_changed_is_written(
 ) -> None:
     await fill(store, alice)
     await maintenance.count_all_messages(pause=0)
-    versions = "SELECT queue_id, ctid, xmin, xmax FROM stafette.stock_of_queues ORDER BY queue_id"
+    versions = "SELECT queue_id, ctid, xmin, xmax FROM stafette.queue_message_counts ORDER BY queue_id"
     before = await execute(any_database, versions)
     await store.messages.send([SendRequest(alice.id, Draft(("mail",), b""))])
     await maintenance.count_all_messages(pause=0, force=True)
@@ -146,7 +146,7 @@ async def test_only_what_changed_is_written(
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False]
 
 
-async def test_stock_is_taken_by_one_at_a_time_and_not_too_often(
+async def test_counts_are_taken_by_one_at_a_time_and_not_too_often(
     maintenance: Maintenance, store: Store, any_database: str
 ) -> None:
     connection = await asyncpg.connect(any_database)
@@ -155,13 +155,13 @@ async def test_stock_is_taken_by_one_at_a_time_and_not_too_often(
         assert not await maintenance.count_all_messages(pause=0, force=True)  # somebody is at it
     await connection.close()
     assert not await maintenance.count_all_messages(pause=1000)
-    await execute(any_database, "UPDATE stafette.stock SET at = now() - interval '1001 seconds'")
+    await execute(any_database, "UPDATE stafette.message_counts SET at = now() - interval '1001 seconds'")
     assert await maintenance.count_all_messages(pause=1000)
-    await execute(any_database, "UPDATE stafette.stock SET at = now() - interval '1001 seconds', seconds = 60")
+    await execute(any_database, "UPDATE stafette.message_counts SET at = now() - interval '1001 seconds', seconds = 60")
     assert not await maintenance.count_all_messages(pause=1000)  # that would be more than a twentieth of the time
-    await execute(any_database, "UPDATE stafette.stock SET at = now() - interval '1201 seconds', seconds = 60")
+    await execute(any_database, "UPDATE stafette.message_counts SET at = now() - interval '1201 seconds', seconds = 60")
     assert await maintenance.count_all_messages(pause=1000)
-    await execute(any_database, "UPDATE stafette.stock SET at = now() + interval '1 day'")
+    await execute(any_database, "UPDATE stafette.message_counts SET at = now() + interval '1 day'")
     assert await maintenance.count_all_messages(pause=1000)  # a clock has been put back
 
 
@@ -321,10 +321,10 @@ async def test_a_broker_takes_stock_and_publishes_its_figures(
     await alice.send("jobs", b"")
     rounds = runtime.core.metrics.rounds
     await until(lambda: rounds["CountMessages", "ok"] and rounds["Heartbeat", "ok"], alice.ping)
-    await execute(database, "UPDATE stafette.stock SET at = at - interval '1 hour'")
+    await execute(database, "UPDATE stafette.message_counts SET at = at - interval '1 hour'")
     service = CountMessages()
     await service.round(runtime)
-    assert (await console.stock()).ready == 1
+    assert (await console.message_counts()).ready == 1
     assert 0 < service.seconds <= 10
     recent = Recent()
     metrics = published_metrics(runtime, recent)
