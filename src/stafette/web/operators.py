@@ -29,13 +29,13 @@ MINUTE = 60.0
 async def first_secret(console: Console) -> str | None:
     """A new administrator's secret, or None if there is one already. It cannot be shown again."""
     secret = token_urlsafe(SECRET_BYTES)
-    return secret if await console.claim_operator(COMMAND_LINE, "admin", secrets.hashed(secret)) else None
+    return secret if await console.claim_operator(COMMAND_LINE, "admin", secrets.hash_secret(secret)) else None
 
 
 async def new_secret(console: Console, role: Role) -> str:
     """A new secret for a role. The old one stops working; its sessions stay until they expire."""
     secret = token_urlsafe(SECRET_BYTES)
-    await console.set_operator_secret(COMMAND_LINE, role, secrets.hashed(secret))
+    await console.set_operator_secret(COMMAND_LINE, role, secrets.hash_secret(secret))
     return secret
 
 
