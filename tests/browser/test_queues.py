@@ -264,7 +264,7 @@ async def test_dead_letters(enter: Entrance, messenger: Client) -> None:
 
 
 ACTIONS = ("/queues/-/new", "/queues/kept/send", "/queues/kept/purge", "/queues/kept/delete", "/queues/kept/redrive",
-           "/queues/kept/bury")  # fmt: skip
+           "/queues/kept/delete-dead")  # fmt: skip
 
 
 async def test_viewers_may_look_only(enter: Entrance, system: System, messenger: Client) -> None:

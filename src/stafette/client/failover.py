@@ -1,7 +1,8 @@
 """Failover: a connection to one of the brokers in the address, and if it breaks, to another.
 
-The session continues there. A request that was not sent or not accepted, that changes nothing or has a key, is sent
-again. Any other fails with Unavailable, because only the caller can know whether to repeat it.
+The session continues there. A request that was not sent or not accepted is sent again, and so is one that may be made
+twice without harm: each method of `aio.py` says whether that is so (`repeatable`). Any other fails with Unavailable,
+because only the caller can know whether to repeat it.
 """
 
 from __future__ import annotations

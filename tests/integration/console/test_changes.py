@@ -189,7 +189,7 @@ async def test_what_changes_something_writes_its_line_and_what_fails_none(consol
         ("create queue", "jobs", ""),
         ("purge", "jobs", "2 messages"),
         ("redrive", "jobs", "0 messages"),
-        ("bury", "jobs", "0 messages"),
+        ("delete dead messages", "jobs", "0 messages"),
         ("delete queue", "jobs", "with its messages"),
         ("set secret", "alice", ""),
         ("disconnect", "alice", ""),

@@ -103,7 +103,8 @@ async def test_a_client_is_shown_and_disconnected(api: httpx.AsyncClient) -> Non
 
 CHANGES = [
     ("POST", "/api/v1/queues"), ("DELETE", "/api/v1/queues/x"), ("POST", "/api/v1/queues/x/purge"),
-    ("POST", "/api/v1/queues/x/redrive"), ("POST", "/api/v1/queues/x/bury"), ("POST", "/api/v1/queues/x/messages"),
+    ("POST", "/api/v1/queues/x/redrive"), ("POST", "/api/v1/queues/x/delete-dead"),
+    ("POST", "/api/v1/queues/x/bury"), ("POST", "/api/v1/queues/x/messages"),
     ("POST", "/api/v1/queues/x/receive"), ("DELETE", "/api/v1/clients/x"), ("POST", "/api/v1/clients/x/disconnect"),
     ("POST", "/api/v1/brokers/1/drain"),
 ]  # fmt: skip

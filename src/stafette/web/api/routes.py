@@ -136,8 +136,9 @@ async def redrive(queue: Name, site: TheSite, operator: Administrator) -> Respon
     return json_answer(answers.Count(await site.console.redrive(operator, queue)))
 
 
-@router.post("/queues/{queue:name}/bury", tags=["queues"], responses=describes(answers.Count, 404))
-async def bury(queue: Name, site: TheSite, operator: Administrator) -> Response:
+@router.post("/queues/{queue:name}/delete-dead", tags=["queues"], responses=describes(answers.Count, 404))
+@router.post("/queues/{queue:name}/bury", include_in_schema=False)  # its name in earlier versions
+async def delete_dead(queue: Name, site: TheSite, operator: Administrator) -> Response:
     """Delete the dead messages of a queue."""
     return json_answer(answers.Count(await site.console.delete_dead(operator, queue)))
 

@@ -17,16 +17,15 @@ from stafette.web.rendering import page
 router = APIRouter()
 
 PAGE_LINES = 100
-QUEUE_ACTIONS = ("create queue", "delete queue", "send", "purge", "redrive", "bury")
-ACTION_LABELS = {"bury": "delete dead messages"}
-"""Actions that are stored under another name."""
+DELETE_DEAD = "delete dead messages"
+QUEUE_ACTIONS = ("create queue", "delete queue", "send", "purge", "redrive", DELETE_DEAD)
 CLIENT_ACTIONS = ("disconnect", "delete client")
 COUNT = re.compile(r"(?:(\d+) messages|with its messages)?")
 
 
 def detail(line: AuditLine) -> str:
     """The detail of a line; for an action on a queue, the notice that its page showed."""
-    action = ACTIONS.get(line.action.removesuffix(" queue"))
+    action = ACTIONS.get("delete-dead" if line.action == DELETE_DEAD else line.action.removesuffix(" queue"))
     count = COUNT.fullmatch(line.detail)
     return action.report(line.subject, int(count[1] or 0)) if action and count else line.detail
 
@@ -39,7 +38,6 @@ async def audit(
     lines = await site.console.audit.lines(before=before, limit=PAGE_LINES + 1)
     values = {
         "lines": [(line, detail(line)) for line in lines[:PAGE_LINES]],
-        "action_labels": ACTION_LABELS,
         "queue_actions": QUEUE_ACTIONS,
         "client_actions": CLIENT_ACTIONS,
         "first": "/audit" if before else None,

@@ -142,7 +142,7 @@ ACTIONS = {
         lambda console, actor, queue, _confirmed: console.redrive(actor, queue.name),
         lambda name, count: f"{_dead(count)} of {name} {_were(count)} redriven",
     ),
-    "bury": Action(
+    "delete-dead": Action(
         "Delete dead messages of",
         lambda queue: f"{_dead(queue.dead)} will be deleted permanently.",
         "Delete dead messages",

@@ -7,7 +7,7 @@ DECLARE
 BEGIN
     DELETE FROM stafette.dead AS d WHERE d.queue_id = target.id;
     GET DIAGNOSTICS deleted = ROW_COUNT;
-    PERFORM stafette.record_action(actor, origin, 'bury', queue, format('%s messages', deleted));
+    PERFORM stafette.record_action(actor, origin, 'delete dead messages', queue, format('%s messages', deleted));
     RETURN deleted;
 END
 $$;
