@@ -104,10 +104,12 @@ async def test_a_client_is_shown_and_disconnected(api: httpx.AsyncClient) -> Non
 CHANGES = [
     ("POST", "/api/v1/queues"), ("DELETE", "/api/v1/queues/x"), ("POST", "/api/v1/queues/x/purge"),
     ("POST", "/api/v1/queues/x/redrive"), ("POST", "/api/v1/queues/x/delete-dead"),
-    ("POST", "/api/v1/queues/x/bury"), ("POST", "/api/v1/queues/x/messages"),
+    ("POST", "/api/v1/queues/x/messages"),
     ("POST", "/api/v1/queues/x/receive"), ("DELETE", "/api/v1/clients/x"), ("POST", "/api/v1/clients/x/disconnect"),
     ("POST", "/api/v1/brokers/1/drain"),
 ]  # fmt: skip
+FORMER_PATHS = [("POST", "/api/v1/queues/x/bury")]
+"""They work for one more version, and are not described."""
 
 
 async def test_who_may_only_look_changes_nothing(site: Web) -> None:
@@ -117,7 +119,7 @@ async def test_who_may_only_look_changes_nothing(site: Web) -> None:
         unsafe = {(m.upper(), path.replace("{queue}", "x").replace("{client}", "x").replace("{broker}", "1"))
                   for path, methods in described["paths"].items() for m in methods if m != "get"}  # fmt: skip
         assert unsafe == set(CHANGES), "a new change must be added here"
-        for method, path in CHANGES:
+        for method, path in [*CHANGES, *FORMER_PATHS]:
             body = {"name": "x", "body": "x"} if method == "POST" else None
             assert (await viewer.request(method, path, json=body)).json()["error"] == "PermissionDenied", path
             assert (await stranger.request(method, path, json=body)).status_code == 401, path
