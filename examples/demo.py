@@ -117,13 +117,13 @@ def free_port(port: int) -> int:
 
 
 def format_path(path: Path) -> str:
-    """A path as to type it in the working folder."""
+    """A path as one types it in the working folder."""
     folder = Path.cwd()
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def format_command(data: Path, *command: str) -> str:
-    """A command as to type it in the working folder."""
+    """A command as one types it in the working folder."""
     return shlex.join([format_path(STAFETTE), *command, "--data", format_path(data)])
 
 
@@ -247,7 +247,7 @@ def follow(console: Console, job: str) -> dict[str, Any]:
             line.update(event["phase"], format_progress(event["progress"]) if event["phase"] != "analysis" else "")
             for text in event["lines"]:
                 line.update(f"{event['phase']}: {text}")
-    raise Failed(f"the console sent no end of job {job}; see {console.url}/lab/queue/{job}")
+    raise Failed(f"the console's events stopped before job {job} ended; see {console.url}/lab/queue/{job}")
 
 
 def format_progress(progress: dict[str, Any] | None) -> str:

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import IO
 
 
-def write_atomically(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
+def write_atomically(path: Path, content: bytes | str, *, mode: int | None = None) -> None:
     """Write a file that readers see complete or not at all, also after a power cut."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode or 0o666), "wb") as file:
+        if mode is not None:
+            os.fchmod(file.fileno(), mode)  # whatever the umask
         file.write(content.encode() if isinstance(content, str) else content)
         file.flush()
         os.fsync(file.fileno())

@@ -22,6 +22,7 @@ import re
 import struct
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Literal
 
@@ -123,6 +124,12 @@ class Trace:
         self._files = 0
         self._writer = threading.Thread(target=self._write_chunks, name="trace writer", daemon=True)
         self._writer.start()
+
+    @property
+    def why(self) -> str | None:
+        """The name that `drop_reason` had before; it works for one more version."""
+        warnings.warn("Trace.why is now Trace.drop_reason", DeprecationWarning, stacklevel=2)
+        return self.drop_reason
 
     @property
     def dropped(self) -> int:

@@ -48,7 +48,7 @@ async def test_drain(enter: Entrance, system: System) -> None:
     await page.get_by_role("link", name="Drain").click()
     await looks_well(enter, page.url.removeprefix(system.web))
     await page.get_by_role("button", name="Drain the broker").click()
-    await expect(page.locator(".notice")).to_contain_text("is draining")
+    await expect(page.locator(".notice")).to_contain_text("was told to drain")
     await page.get_by_label("Refresh").select_option("2")
     await expect(page.get_by_role("link", name="Drain")).to_have_count(0, timeout=30_000)
     await page.goto("/audit")

@@ -39,7 +39,7 @@ async def test_a_whole_session(shell: Shell, broker: str) -> None:
     assert screen.line == f"alice@{address}>"
     await screen.shows(f"alice at {broker}")  # in the toolbar
 
-    assert await screen.run("create jobs") == ["queue jobs exists"]
+    assert await screen.run("create jobs") == ["queue jobs is ready"]
     [number] = await screen.run("send jobs hello world priority=7")
     assert await screen.run("send jobs -- a=b") == [str(int(number) + 1)]
     names, own, jobs = await screen.run("queues")

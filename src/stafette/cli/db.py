@@ -127,7 +127,7 @@ def migrate(data: Data = None, database: Database = None) -> None:
     """
     change = asyncio.run(schema.migrate(database_url(data, database)))
     if change.before != change.after:
-        say(f"the schema is migrated from version {change.before} to {change.after}")
+        say(f"the schema was migrated from version {change.before} to {change.after}")
     else:
         say(
             f"the schema is at version {change.after}"

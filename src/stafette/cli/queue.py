@@ -100,7 +100,7 @@ def create(
     if as_json:
         show_json(msgspec.structs.asdict(queue))
     else:
-        report(f"queue {queue.name} exists", result=queue.name)
+        report(f"queue {queue.name} is ready", result=queue.name)
 
 
 @app.command("rm")

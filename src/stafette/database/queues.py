@@ -43,7 +43,7 @@ class Queues:
         await self._pool.fetch("SELECT stafette.delete_queue($1, $2, $3)", client, name, force)
 
     async def purge(self, client: int, name: str) -> int:
-        """Delete all ready messages of a queue; returns their number."""
+        """Delete all ready and delayed messages of a queue; returns their number."""
         return int(await self._pool.value("SELECT stafette.purge($1, $2)", client, name))
 
     async def get(self, name_or_id: str | int) -> Queue:

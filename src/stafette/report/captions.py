@@ -168,7 +168,7 @@ def variation(tables: Tables, experiment: str, metric: str) -> str:
         (row for row in shares if row["effect"] not in ERROR_NAMES), key=lambda row: -row["variation_percent"]
     )
     parts = [f"{row['effect']} explains {row['variation_percent']:.1f} %" for row in effect_rows[:MAX_NAMED]]
-    return f"{_list(parts)}{f'; {chance[0]:.1f} % is left to chance' if chance else ''}."
+    return f"{_list(parts)}{f'; {chance[0]:.1f} % is error' if chance else ''}."
 
 
 def predicted_and_measured(tables: Tables, experiment: str) -> str:

@@ -161,7 +161,7 @@ def _distribution(tables: Tables, runs: Sequence[RunMetadata], most: int) -> Sec
         _add(section, "Answered within a limit", figures.share_below_limits(tables, run.run),
              partial(captions.share_below_limits, tables, run.run),
              partial(_limits, tables, run.run), index)  # fmt: skip
-    return _or_note(section, "There is no distribution: no request ended in the measured window.")
+    return _or_note(section, "There is no distribution: no request started in the measured window.")
 
 
 def _limits(tables: Tables, run: str) -> Grid:

@@ -82,7 +82,8 @@ def factor_of(name: str, levels: Sequence[Level], where: Where = run_number) -> 
             ", …" if len(first_index) > 5 else ""
         )
         raise InvalidRequest(
-            f"column {name} has {len(first_index)} levels ({listing}), the third in {where(third)}; keep rows of two"
+            f"column {name} has {len(first_index)} levels ({listing}), the third in {where(third)};"
+            " keep the rows of two"
         )
     low, high = _sort_levels(first_index)
     signs = np.array([1 if key == high else -1 for key in keys], dtype=np.int8)

@@ -90,6 +90,15 @@ async def test_purge_counts_and_is_written_down(api: httpx.AsyncClient) -> None:
     assert (lines[0]["action"], lines[0]["subject"], lines[0]["detail"]) == ("purge", "full", "3 messages")
 
 
+@pytest.mark.parametrize("path", ["delete-dead", "bury"])  # the latter is its name in earlier versions
+async def test_dead_messages_are_deleted(api: httpx.AsyncClient, path: str) -> None:
+    await answer(api.post("/api/v1/queues", json={"name": f"dying {path}"}), 201)
+    assert await answer(api.post(f"/api/v1/queues/dying {path}/{path}")) == {"messages": 0}
+    lines = (await answer(api.get("/api/v1/audit")))["items"]
+    assert isinstance(lines, list)
+    assert (lines[0]["action"], lines[0]["detail"]) == ("delete dead messages", "0 messages")
+
+
 async def test_a_client_is_shown_and_disconnected(api: httpx.AsyncClient) -> None:
     await answer(api.post("/api/v1/queues", json={"name": "jobs"}), 201)
     await answer(api.post("/api/v1/queues/jobs/receive", json={}))  # the console itself is a client from then on

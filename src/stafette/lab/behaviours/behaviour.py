@@ -13,7 +13,8 @@ import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
 
 import pydantic
 from pydantic import Field
@@ -70,10 +71,17 @@ class ClientContext:
         number = self.rng.randint(1, other_clients)
         return f"{self.group}-{number + (number >= self.number)}"
 
-    if not TYPE_CHECKING:
+    @cached_property
+    def chance(self) -> random.Random:
+        """The name that `rng` had before; it works for one more version."""
+        _warn_of("ClientContext.chance", "ClientContext.rng")
+        return self.rng
 
-        def __getattr__(self, name: str) -> Any:
-            return _get_former_name(self, name, {"chance": "rng", "another": "another_client"})
+    @cached_property
+    def another(self) -> Callable[[], str]:
+        """The name that `another_client` had before; it works for one more version."""
+        _warn_of("ClientContext.another", "ClientContext.another_client")
+        return self.another_client
 
 
 class Behaviour:
@@ -91,9 +99,13 @@ class Behaviour:
             raise InvalidRequest(problem.reason)
         self.client = client
         self.client_context = client_context
-        self.rng = client_context.rng
         self.parameters = parameters
         self.queues: tuple[str, ...] = tuple(parameters.queues or queues)
+
+    @property
+    def rng(self) -> random.Random:
+        """The client's own random numbers."""
+        return self.client_context.rng
 
     @classmethod
     def contradictions(
@@ -127,10 +139,17 @@ class Behaviour:
         """One of its queues, drawn at random."""
         return self.rng.choice(self.queues)
 
-    if not TYPE_CHECKING:
+    @cached_property
+    def me(self) -> Client:
+        """The name that `client` had before; it works for one more version."""
+        _warn_of("Behaviour.me", "Behaviour.client")
+        return self.client
 
-        def __getattr__(self, name: str) -> Any:
-            return _get_former_name(self, name, {"me": "client", "scene": "client_context"})
+    @cached_property
+    def scene(self) -> ClientContext:
+        """The name that `client_context` had before; it works for one more version."""
+        _warn_of("Behaviour.scene", "Behaviour.client_context")
+        return self.client_context
 
 
 def check_group(key: str, group: str, groups: Mapping[str, int]) -> Contradictions:
@@ -143,10 +162,6 @@ def check_group(key: str, group: str, groups: Mapping[str, int]) -> Contradictio
         yield key, f"that group has no clients; set clients.{group}.count to at least 1"
 
 
-def _get_former_name(owner: object, name: str, current_names: Mapping[str, str]) -> Any:
-    """An attribute by the name it had before, which works for one more version."""
-    kind = type(owner).__name__
-    if name not in current_names:
-        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
-    warnings.warn(f"{kind}.{name} is now {kind}.{current_names[name]}", DeprecationWarning, stacklevel=3)
-    return getattr(owner, current_names[name])
+def _warn_of(former: str, current: str) -> None:
+    """Tell whoever wrote a behaviour, whose module is not the main one: of DeprecationWarning nobody would hear."""
+    warnings.warn(f"{former} is now {current}; the former name works for one more version", FutureWarning, stacklevel=3)

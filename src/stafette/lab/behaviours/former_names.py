@@ -19,10 +19,12 @@ class Scene(ClientContext):
         number: int,
         groups: Mapping[str, int],
         queues: tuple[str, ...],
-        chance: random.Random,
+        chance: random.Random | None = None,
         joined: Callable[[], int] | None = None,
+        *,
+        rng: random.Random | None = None,
     ) -> None:
-        super().__init__(group, number, groups, queues, chance, joined)
+        super().__init__(group, number, groups, queues, chance or rng, joined)  # type: ignore[arg-type]  # one of them is given
 
 
 def find(name: str) -> Any:
@@ -30,6 +32,6 @@ def find(name: str) -> Any:
     if name != "Scene":
         raise AttributeError(f"module 'stafette.lab.behaviours' has no attribute {name!r}")
     warnings.warn(
-        "stafette.lab.behaviours.Scene is now stafette.lab.behaviours.ClientContext", DeprecationWarning, stacklevel=3
+        "stafette.lab.behaviours.Scene is now stafette.lab.behaviours.ClientContext", FutureWarning, stacklevel=3
     )
     return Scene

@@ -12,7 +12,7 @@ class LarryParameters(SendParameters):
     """Larry asks which queues hold messages for him, and the broker answers at once."""
 
     wait: float = Field(default=0.0, ge=0, le=10)
-    """Seconds for which Larry repeats this within a step; by default a step asks once."""
+    """Seconds for which a step goes on asking; by default it asks once."""
 
 
 class Larry(QueueUser, Relay):

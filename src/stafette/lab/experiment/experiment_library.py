@@ -103,7 +103,8 @@ def check_name(name: str) -> None:
     """Raise InvalidRequest unless this can be the name of an experiment, of its file and of its series."""
     if _NAME.fullmatch(name) is None:
         raise InvalidRequest(
-            f"{name[:80]!r} cannot be the name of an experiment; use at most 60 of a-z, 0-9 and -, not - first"
+            f"{name[:80]!r} cannot be the name of an experiment;"
+            " use at most 60 of a-z, 0-9 and -, and do not begin with -"
         )
 
 

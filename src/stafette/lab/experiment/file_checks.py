@@ -156,7 +156,7 @@ def _contradictions(experiment: Experiment, file: Mapping[str, Any]) -> Iterator
             requirement = f"that needs an open loop; set {format_keys(keys)}.rate too"
             yield invalid_value((*keys, "arrivals"), group.arrivals, requirement)
         if group.rate is not None and group.think_time != Fixed(fixed=0):
-            reason = f"{format_keys(keys)} has a think_time and a rate; an open loop has no think time, set one of them"
+            reason = f"{format_keys(keys)} has a think_time and a rate; an open loop has no think time, so set one"
             yield Problem((*keys, "think_time"), reason)
     yield from _contradictions_of_faults(experiment)
 

@@ -188,7 +188,7 @@ class JobQueue:
             lock = os.open(self.runs / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError:
             return False
-        with contextlib.suppress(StafetteError):  # a queue that cannot be read is not ours to overwrite
+        with contextlib.suppress(OSError, StafetteError):  # a queue that cannot be read is not ours to overwrite
             if try_lock(lock):
                 self._state = job_records.load(self.runs)
                 for job in self._state.waiting:

@@ -91,7 +91,7 @@ def _groups(tables: Mapping[str, Any]) -> Iterator[Part]:
         custom = (str(behaviour),) if behaviour is not None and behaviour not in BUILT_IN else ()
         fields = [
             _field(tables, f"clients.{name}.behaviour", "Behaviour", choices=(*BUILT_IN, *custom)),
-            _field(tables, f"clients.{name}.count", "Clients", "1"),
+            _field(tables, f"clients.{name}.count", "Clients", "required"),
             _field(tables, f"clients.{name}.think_time", "Think time (s)", "0 or { exponential = 0.01 }"),
             _field(tables, f"clients.{name}.rate", "Rate (steps/s)", "none: closed loop"),
         ]

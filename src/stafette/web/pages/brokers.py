@@ -103,4 +103,4 @@ async def drain(site: TheSite, operator: Administrator, number: int) -> Response
     """Drain the broker."""
     broker = await _find_broker(site, number)
     await site.console.drain(operator, broker.id)
-    return redirect("/brokers", f"broker {broker.name} is draining")
+    return redirect("/brokers", f"broker {broker.name} was told to drain")

@@ -262,16 +262,16 @@ def test_kinds_are_dealt_in_proportion_from_the_first_client_on() -> None:
 
 
 def test_former_names_work_and_warn() -> None:
-    with pytest.warns(DeprecationWarning, match="Scene is now"):
+    with pytest.warns(FutureWarning, match="Scene is now"):
         scene = behaviours.Scene("alice", 1, {"alice": 1}, ("q-1",), chance=random.Random(1))
     alice: Any = BUILT_IN["alice"](NOBODY, scene, check(BUILT_IN["alice"], {}))
-    with pytest.warns(DeprecationWarning, match="Alice.me is now Alice.client"):
+    with pytest.warns(FutureWarning, match="Behaviour.me is now Behaviour.client"):
         assert alice.me is NOBODY
-    with pytest.warns(DeprecationWarning, match="Alice.scene is now Alice.client_context"):
+    with pytest.warns(FutureWarning, match="Behaviour.scene is now Behaviour.client_context"):
         assert alice.scene is scene
-    with pytest.warns(DeprecationWarning, match="chance is now"):
+    with pytest.warns(FutureWarning, match="chance is now"):
         assert alice.client_context.chance is alice.rng
-    with pytest.warns(DeprecationWarning, match="another is now"):
+    with pytest.warns(FutureWarning, match="another is now"):
         assert alice.client_context.another() == "alice-1"
     assert not hasattr(alice, "nothing")
     assert not hasattr(behaviours, "Nothing")

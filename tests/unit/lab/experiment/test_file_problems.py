@@ -142,7 +142,7 @@ A_DISTRIBUTION = "it must be a number or a table such as { uniform = [100, 2000]
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\narrivals = 'constant'",
          'line 4: clients.bob.arrivals is "constant"; that needs an open loop; set clients.bob.rate too'),
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\nrate = 5\nthink_time = 1",
-         "line 5: clients.bob has a think_time and a rate; an open loop has no think time, set one of them"),
+         "line 5: clients.bob has a think_time and a rate; an open loop has no think time, so set one"),
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\nrate = 0",
          "line 4: clients.bob.rate is 0; it must be more than 0"),
         ("[clients.bob]\nbehaviour = 'bob'\ncount = 1\nramp = { clients = 0, every = 1 }",

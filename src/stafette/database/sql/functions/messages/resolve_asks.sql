@@ -28,7 +28,7 @@ BEGIN
             WHEN q.owner_id <> a.client THEN format('queue %s is personal; only its owner may read it', a.queue)
             WHEN a.sender IS NOT NULL AND s.id IS NULL THEN format('there is no client %s', a.sender)
             WHEN a.queue IS NULL AND a.sender IS NULL AND a.context IS NULL
-                THEN 'nothing to read is named; give a queue, a sender or a context'
+                THEN 'the request names nothing to read; give a queue, a sender or a context'
             WHEN a.wanted < 1 THEN format('cannot read %s messages; ask for at least one', a.wanted)
         END
     )::stafette.ask ORDER BY a.place)
