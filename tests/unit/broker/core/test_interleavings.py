@@ -190,13 +190,13 @@ class Interleavings(RuleBasedStateMachine):
             assert not count or not waiting & {queue, ""}, f"{count} messages in {queue}, and reads wait for {waiting}"
 
     def _work(self) -> None:
-        while batches := self.dispatched + self.script.batches():
+        """Let the database finish: an answer frees the connection that a batch waits for, or lets a client's next
+        requests begin."""
+        dispatcher = self.script.core.dispatcher
+        while (batches := self.dispatched + self.script.batches()) or self.executed or dispatcher.has_news:
             self.dispatched = []
             self.executed += [(batch, [self._effect(ticket.request) for ticket in batch.tickets]) for batch in batches]
             self._answer_all()
-        self._answer_all()
-        if self.dispatched or self.script.core.dispatcher.has_news:
-            self._work()
 
     def _answer_all(self) -> None:
         while self.executed:
