@@ -127,6 +127,17 @@ async def test_operators_and_what_they_did_are_there(upgraded: Store) -> None:
     assert (await console.message_counts()).ready == 8
 
 
+async def test_what_operators_did_has_the_names_of_today(old_database: str) -> None:
+    await execute(
+        old_database,
+        "INSERT INTO stafette.audit (role, address, action, subject, detail)"
+        " VALUES ('admin', '::1', 'bury', 'plain', '')",
+    )
+    await schema.migrate(old_database)
+    async with await Store.open(old_database) as store:
+        assert (await Console(store.pool).audit.lines(limit=1))[0].action == "delete dead messages"
+
+
 async def test_a_role_still_uses_the_sql_api(old_database: str) -> None:
     await schema.migrate(old_database)
     await execute(old_database, "SET ROLE old_app; SELECT stafette.send('alice', 'plain', 'new', priority => 10)")

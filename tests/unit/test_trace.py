@@ -131,3 +131,11 @@ def test_a_chunk_is_written_without_pandas(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
     [row] = pq.read_table(next(tmp_path.glob("*.parquet"))).to_pylist()
     assert (row["client"], row["read_ns"], row["decode_ns"], row["batch"]) == ("ü", None, 2, None)
+
+
+def test_the_former_name_of_the_drop_reason_works_and_warns(tmp_path: Path) -> None:
+    trace = Trace(tmp_path, run="r-1", tier="client", node="load-1")
+    trace.close()
+    trace.drop_reason = "the disk did not keep up"
+    with pytest.warns(DeprecationWarning, match=r"Trace\.drop_reason"):
+        assert trace.why == "the disk did not keep up"
