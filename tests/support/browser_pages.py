@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from axe_playwright_python.base import AXE_FILE_PATH
-from playwright.async_api import APIResponse, Browser, BrowserContext, Locator, Page, Request
+from playwright.async_api import APIResponse, Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
 """The first has no windows to care for: tests of the console's pages take a fifth less of the processors' time."""
@@ -23,6 +23,9 @@ AXE = {"runOnly": RULES, "resultTypes": ["violations"], "selectors": False}
 UNDRAWN = "document.querySelectorAll('[data-chart]').forEach((chart) => delete chart.dataset.drawn)"
 """Lets one wait until each is drawn again."""
 LOOKS: tuple[tuple[Literal["dark", "light"], int], ...] = (("dark", 360), ("light", 1280))
+
+FASTER_THAN_AUTOFOCUS = "Autofocus processing was blocked because a document already has a focused element."
+"""Chromium says so when a test types into the field before the browser has put the cursor there."""
 
 
 @dataclass
@@ -44,8 +47,12 @@ def watched(page: Page, web: str) -> Complaints:
         if not request.url.startswith((web, "data:", "blob:")):
             complaints.elsewhere.append(request.url)
 
+    def hear(message: ConsoleMessage) -> None:
+        if message.text != FASTER_THAN_AUTOFOCUS:
+            complaints.messages.append(f"{message.type}: {message.text}")
+
     page.on("request", note)
-    page.on("console", lambda message: complaints.messages.append(f"{message.type}: {message.text}"))
+    page.on("console", hear)
     page.on("pageerror", lambda error: complaints.messages.append(f"error: {error}"))
     return complaints
 
