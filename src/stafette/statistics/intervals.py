@@ -1,6 +1,6 @@
 """Confidence intervals from a few repetitions.
 
-The values are one number per run, or batch means of one long run: they may be taken as independent. Raw response times
+The values are one number per run, or batches of one long run: they may be taken as independent. Raw response times
 are not. The intervals from (mean, deviation, count) exist to repeat what others have published, and to show how much
 narrower an interval is that assumes independence.
 """
@@ -20,6 +20,20 @@ from stafette.errors import InvalidRequest
 
 LEVEL = 0.95
 
+BATCH_NUMBERS = (20, 15, 10, 8, 6, 5)
+"""To choose from: 20 give a narrow interval, and fewer than 5 one that says little."""
+BATCH_WINDOWS = 30
+"""The fewest windows in a batch if there are more than `SURE_BATCHES`. Simulated with a correlation of 0.7 between
+neighbouring windows: intervals at 95 % from 10 batches of 30 windows hold the true value in 94 %, from 20 batches of
+6 windows in 89 %. The test for correlation is too weak to see that these are too short."""
+SURE_BATCHES = 6
+"""The number to start from if there are too few windows for more. By the same simulation, intervals from 60 windows
+hold the true value in 92 % with a correlation of 0.7, and in 94 % with 0.5; those from 30 windows in 88 % and 93 %."""
+LEAST_WINDOWS = 10
+"""So that each of 5 batches has two."""
+ROUNDING = 1e-12
+"""The share of a total below which a difference is an error of floating point."""
+
 Values: TypeAlias = Sequence[float] | NDArray[np.float64]
 
 
@@ -32,13 +46,13 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class BatchEstimate(msgspec.Struct, frozen=True):
-    """The mean of one long run, and whether its batches were long enough to be taken as independent."""
+    """An estimate from one long run, in batches that are long enough to be taken as independent."""
 
     estimate: Estimate
     batches: int
-    size: int
-    correlation: float
-    independent: bool
+    """The number behind the bounds; without bounds the fewest that were tried, 0 if there are too few windows."""
+    reason: str | None = None
+    """Why there are no bounds."""
 
 
 def interval(values: Values, level: float = LEVEL) -> tuple[float, float | None]:
@@ -132,34 +146,28 @@ def difference_interval(a: Values, b: Values, level: float = LEVEL) -> Estimate:
     return Estimate(difference, difference - half_width, difference + half_width)
 
 
-def batch_means(values: Values, batches: int = 20) -> list[float]:
-    """The means of `batches` batches of equal size, in order: the method of batch means, for one long run.
+def batch_ratio(totals: Values, counts: Values, level: float = LEVEL) -> BatchEstimate:
+    """The ratio of two sums over the windows of one long run, such as the mean of its response times or its throughput.
 
-    Neighbouring values of a run are correlated; means of large batches hardly are, so `interval` may be used for them.
-    Values that do not fill the batches are dropped at the start, where the run is least settled.
+    Takes a total and a count for each window, in order of time. Neighbouring windows depend on each other; long batches
+    of windows hardly do. The interval is Student's over the batches' differences from the common ratio. It has no
+    bounds if there are too few windows, or if even the fewest batches are correlated.
     """
-    if batches < 2:
-        raise InvalidRequest("batch means need at least 2 batches")
-    size = len(values) // batches
-    if not size:
-        raise InvalidRequest(f"{len(values)} values do not fill {batches} batches; ask for fewer, or run for longer")
-    batched_values = np.asarray(values, dtype=np.float64)[len(values) - size * batches :]
-    means: list[float] = batched_values.reshape(batches, size).mean(axis=1).tolist()
-    return means
-
-
-def batch_interval(values: Values, batches: int = 20, level: float = LEVEL) -> BatchEstimate:
-    """The mean of one long run with Student's interval over its batch means.
-
-    The batches count as independent unless neighbours are significantly correlated at 95 % (one-sided: only positive
-    correlation makes the interval too narrow). If they are not independent, run for longer.
-    """
-    means = batch_means(values, batches)
-    correlation = autocorrelation(means, 1)
-    spread = math.sqrt((batches - 2) / (batches**2 - 1))  # von Neumann
-    by_chance = -1 / batches + float(scipy.special.ndtri(0.95)) * spread
-    independent = correlation <= by_chance
-    return BatchEstimate(mean_interval(means, level), batches, len(values) // batches, correlation, independent)
+    total, count = (np.asarray(values, dtype=np.float64) for values in (totals, counts))
+    _check_windows(total, count)
+    ratio = float(total.sum() / count.sum())
+    if len(total) < LEAST_WINDOWS:
+        too_few = f"{len(total)} windows are too few for an interval; {LEAST_WINDOWS} or more are needed"
+        return BatchEstimate(Estimate(ratio), 0, too_few)
+    reason: str | None = None
+    for batches in _batch_numbers(len(total)):
+        batch_totals, batch_counts = _batch_sums(total, batches), _batch_sums(count, batches)
+        residuals = _residuals(batch_totals, batch_counts, ratio)
+        reason = _unfit(residuals, batch_counts)
+        if reason is None:
+            half_width = student_quantile(level, batches - 1) * _ratio_error(residuals, batch_counts)
+            return BatchEstimate(Estimate(ratio, ratio - half_width, ratio + half_width), batches)
+    return BatchEstimate(Estimate(ratio), batches, reason)
 
 
 def autocorrelation(values: Values, lag: int) -> float:
@@ -183,6 +191,52 @@ def exponential(value: float) -> float:
         return math.inf
 
 
+def _batch_numbers(windows: int) -> list[int]:
+    """The numbers of batches to try, from the largest; chosen by the number of windows alone, never by their values."""
+    return [
+        number
+        for number in BATCH_NUMBERS
+        if windows >= number * (BATCH_WINDOWS if number > SURE_BATCHES else LEAST_WINDOWS // BATCH_NUMBERS[-1])
+    ]
+
+
+def _batch_sums(values: NDArray[np.float64], batches: int) -> NDArray[np.float64]:
+    """The sums of contiguous batches, whose sizes differ by one at most."""
+    return np.add.reduceat(values, np.arange(batches) * len(values) // batches)
+
+
+def _residuals(totals: NDArray[np.float64], counts: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
+    """What each batch has more than by the common ratio; 0 where it is no more than rounding."""
+    residuals = totals - ratio * counts
+    return np.where(np.abs(residuals) > ROUNDING * np.abs(totals), residuals, 0.0)
+
+
+def _ratio_error(residuals: NDArray[np.float64], counts: NDArray[np.float64]) -> float:
+    """The standard error of a ratio of sums (Cochran, Sampling Techniques, chapter 6)."""
+    batches = len(residuals)
+    return math.sqrt(batches / (batches - 1) * float(residuals @ residuals)) / float(counts.sum())
+
+
+def _unfit(residuals: NDArray[np.float64], counts: NDArray[np.float64]) -> str | None:
+    """Why an interval over these batches would be too narrow; None if it is not."""
+    batches = len(counts)
+    if counts.sum() ** 2 < batches / 2 * float(counts @ counts):  # the counts vary by more than their mean
+        return f"a few of {batches} batches have most of the counts; take windows in which the load is steady"
+    if _correlated(residuals):
+        return f"neighbouring batches are correlated even if there are only {batches}; run for longer"
+    return None
+
+
+def _correlated(values: NDArray[np.float64]) -> bool:
+    """Whether neighbours are significantly correlated at 95 %: von Neumann's test.
+
+    One-sided: only positive correlation makes an interval too narrow.
+    """
+    number = len(values)
+    spread = math.sqrt((number - 2) / (number**2 - 1))
+    return autocorrelation(values, 1) > -1 / number + float(scipy.special.ndtri(0.95)) * spread
+
+
 def _mean_and_error(values: Values) -> tuple[float, float | None]:
     """The mean and the square of its standard error; None for that of a single value."""
     numbers = np.asarray(values, dtype=np.float64)
@@ -192,6 +246,13 @@ def _mean_and_error(values: Values) -> tuple[float, float | None]:
 def _check_level(level: float) -> None:
     if not 0 < level < 1:
         raise InvalidRequest(f"a confidence level of {level:g} is not between 0 and 1; 0.95 is usual")
+
+
+def _check_windows(totals: NDArray[np.float64], counts: NDArray[np.float64]) -> None:
+    if len(totals) != len(counts):
+        raise InvalidRequest(f"there are {len(totals)} totals for {len(counts)} counts; give one of each per window")
+    if not (counts >= 0).all() or not counts.sum() > 0:
+        raise InvalidRequest("a ratio needs counts that are 0 or more and not all 0; let at least one request end")
 
 
 def _check_summary(stddev: float, count: int) -> None:

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import stats
 
 from stafette.errors import InvalidRequest
 from stafette.statistics.intervals import (
+    BatchEstimate,
     Estimate,
     autocorrelation,
-    batch_interval,
-    batch_means,
+    batch_ratio,
     deviation_interval,
     deviation_interval_from,
     difference_interval,
@@ -115,18 +116,18 @@ def test_a_ratio_turns_over_with_its_sides(a: list[float], b: list[float], level
         assert math.log(there.low) == pytest.approx(-math.log(back.high), abs=1e-9)
 
 
-def told(estimate: Estimate | None) -> tuple[float, float | None, float | None]:
+def bounds(estimate: Estimate | None) -> tuple[float, float | None, float | None]:
     assert estimate is not None
     return estimate.value, estimate.low, estimate.high
 
 
 def test_ratios_that_have_no_interval_or_do_not_exist() -> None:
-    assert told(ratio_interval([2.0], [3.0, 3.0])) == pytest.approx((1.5, None, None))
-    assert told(ratio_interval([2.0, 2.0], [3.0])) == pytest.approx((1.5, None, None))
+    assert bounds(ratio_interval([2.0], [3.0, 3.0])) == pytest.approx((1.5, None, None))
+    assert bounds(ratio_interval([2.0, 2.0], [3.0])) == pytest.approx((1.5, None, None))
     assert ratio_interval([0.0, 2.0], [3.0, 3.0]) is None
     assert ratio_interval([2.0, 2.0], [3.0, -3.0]) is None
     assert ratio_interval([], [3.0]) is None
-    assert told(ratio_interval([2.0, 2.0], [3.0, 3.0])) == pytest.approx((1.5, 1.5, 1.5))
+    assert bounds(ratio_interval([2.0, 2.0], [3.0, 3.0])) == pytest.approx((1.5, 1.5, 1.5))
 
 
 def test_wide_ratios_do_not_overflow() -> None:
@@ -135,29 +136,119 @@ def test_wide_ratios_do_not_overflow() -> None:
     assert (ratio.low, ratio.high) == (0.0, math.inf)
 
 
-def test_batches() -> None:
-    assert batch_means([1, 2, 3, 4, 5, 6], 3) == [1.5, 3.5, 5.5]
-    assert batch_means([99, 1, 2, 3, 4], 2) == [1.5, 3.5]  # what does not fill them is left out at the start
-    assert len(batch_means(list(range(1000)))) == 20
-    with pytest.raises(InvalidRequest, match="19 values do not fill 20 batches"):
-        batch_means([1.0] * 19)
-    with pytest.raises(InvalidRequest, match="at least 2 batches"):
-        batch_means([1.0] * 19, 1)
+def test_a_ratio_over_batches_worked_by_hand() -> None:
+    """Five batches of 20, each of two windows, differ by ±4 from 2 each: the error is √(5/4 · 4 · 16) / 100."""
+    totals = [22.0, 22.0, 18.0, 18.0, 20.0, 20.0, 18.0, 18.0, 22.0, 22.0]
+    ratio = batch_ratio(totals, [10.0] * 10, 0.95)
+    assert (ratio.batches, ratio.reason) == (5, None)
+    reach = 2.7764 * math.sqrt(5 / 4 * 4 * 16) / 100
+    assert bounds(ratio.estimate) == pytest.approx((2.0, 2.0 - reach, 2.0 + reach), abs=1e-5)
+
+
+def test_a_ratio_is_of_the_sums_and_not_a_mean_of_ratios() -> None:
+    chance = np.random.default_rng(1)
+    counts = chance.poisson(2, 307).astype(float)
+    totals = counts * chance.normal(10, 1, 307)
+    ratio = batch_ratio(totals, counts)
+    assert ratio.estimate.value == pytest.approx(totals.sum() / counts.sum(), rel=1e-12)
+    assert (counts == 0).any()
+
+
+@pytest.mark.parametrize("windows", [10, 61, 307, 1000])
+def test_no_window_is_left_out_of_the_bounds(windows: int) -> None:
+    steady = np.random.default_rng(1).normal(10, 1, windows)
+    usual = width(batch_ratio(steady, np.ones(windows)).estimate)
+    for position in range(windows):
+        totals = steady.copy()
+        totals[position] = 1000
+        assert width(batch_ratio(totals, np.ones(windows)).estimate) > 2 * usual
+
+
+def width(estimate: Estimate) -> float:
+    _, low, high = bounds(estimate)
+    assert low is not None
+    assert high is not None
+    return high - low
+
+
+@pytest.mark.parametrize(
+    ("windows", "batches"),
+    [(10, 5), (12, 6), (239, 6), (240, 8), (300, 10), (450, 15), (599, 15), (600, 20), (9999, 20)],
+)
+def test_more_windows_make_more_batches(windows: int, batches: int) -> None:
+    alternating = np.resize([1.0, 2.0, 4.0, 1.5], windows)
+    assert batch_ratio(alternating, np.ones(windows)).batches == batches
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e12), st.integers(0, 1000)), min_size=1, max_size=80), levels)
+def test_a_ratio_is_within_its_own_bounds(windows: list[tuple[float, int]], level: float) -> None:
+    totals, counts = [total for total, _ in windows], [float(count) for _, count in windows]
+    if not sum(counts):
+        with pytest.raises(InvalidRequest, match="not all 0"):
+            batch_ratio(totals, counts)
+        return
+    ratio = batch_ratio(totals, counts, level)
+    value, low, high = ratio.estimate.value, ratio.estimate.low, ratio.estimate.high
+    assert (low is None) == (high is None) == (ratio.reason is not None)
+    assert low is None or high is None or low <= value <= high
+
+
+def test_ratios_without_bounds() -> None:
+    few = batch_ratio([10.0] * 9, [5.0] * 9)
+    assert few == BatchEstimate(Estimate(2.0), 0, "9 windows are too few for an interval; 10 or more are needed")
+    trend = batch_ratio(list(range(1, 601)), np.ones(600))
+    assert (trend.estimate, trend.batches) == (Estimate(300.5), 5)
+    assert trend.reason == "neighbouring batches are correlated even if there are only 5; run for longer"
+    burst = batch_ratio([0.0] * 50 + [30.0] * 10, [0.0] * 50 + [3.0] * 10)  # all in one batch, so nothing can differ
+    assert (burst.estimate, burst.batches) == (Estimate(10.0), 5)
+    assert burst.reason is not None
+    assert "a few of 5 batches have most of the counts" in burst.reason
+
+
+def test_a_ratio_that_never_varies_has_an_interval_without_width() -> None:
+    counts = np.random.default_rng(1).poisson(7, 300).astype(float)
+    assert batch_ratio(0.1 * counts, counts).reason is None  # rounding is not taken for correlation
+    value, low, high = bounds(batch_ratio(0.1 * counts, counts).estimate)
+    assert (low, high) == (value, value)
+
+
+def test_fewer_batches_are_taken_if_they_are_correlated() -> None:
+    wave = np.sin(np.arange(600) * 2 * math.pi / 240)  # eight of 20 batches make a period, and less than three of six
+    ratio = batch_ratio(10 + wave, np.ones(600))
+    assert ratio.reason is None
+    assert ratio.batches < 20
+
+
+@pytest.mark.parametrize(
+    ("totals", "counts", "fault"),
+    [
+        ([1.0, 2.0], [1.0], "there are 2 totals for 1 counts"),
+        ([], [], "not all 0"),
+        ([1.0], [0.0], "not all 0"),
+        ([1.0, 1.0], [3.0, -1.0], "0 or more"),
+        ([1.0], [math.nan], "0 or more"),
+    ],
+)
+def test_windows_that_have_no_ratio(totals: list[float], counts: list[float], fault: str) -> None:
+    with pytest.raises(InvalidRequest, match=fault):
+        batch_ratio(totals, counts)
 
 
 def test_a_deviation_worked_by_hand() -> None:
     """s = 2 with n = 11: χ² of 10 degrees is 20.483 and 3.247 in any table."""
     found = deviation_interval_from(2.0, 11, 0.95)
-    assert told(found) == pytest.approx((2.0, 2 * math.sqrt(10 / 20.483), 2 * math.sqrt(10 / 3.247)), rel=1e-4)
+    assert bounds(found) == pytest.approx((2.0, 2 * math.sqrt(10 / 20.483), 2 * math.sqrt(10 / 3.247)), rel=1e-4)
 
 
 @given(values, levels)
 def test_a_sample_and_its_summary_give_the_same_intervals(numbers: list[float], level: float) -> None:
     mean, deviation, count = float(np.mean(numbers)), float(np.std(numbers, ddof=1)), len(numbers)
-    assert told(mean_interval(numbers, level)) == pytest.approx(told(mean_interval_from(mean, deviation, count, level)))
+    assert bounds(mean_interval(numbers, level)) == pytest.approx(
+        bounds(mean_interval_from(mean, deviation, count, level))
+    )
     found = deviation_interval(numbers, level)
-    assert told(found) == pytest.approx(told(deviation_interval_from(deviation, count, level)))
-    assert told(found)[0] == pytest.approx(deviation)
+    assert bounds(found) == pytest.approx(bounds(deviation_interval_from(deviation, count, level)))
+    assert bounds(found)[0] == pytest.approx(deviation)
 
 
 def test_summaries_that_are_none() -> None:
@@ -180,19 +271,6 @@ def test_arrays_are_values_as_well() -> None:
     numbers = np.array([1.0, 2.0, 4.0])
     assert interval(numbers) == interval([1.0, 2.0, 4.0])
     assert ratio_interval(numbers, 2 * numbers) == ratio_interval([1.0, 2.0, 4.0], [2.0, 4.0, 8.0])
-
-
-def test_batches_that_are_too_short_are_called_so() -> None:
-    chance = np.random.default_rng(3)
-    wave = np.repeat(chance.normal(0, 1, 10), 400)  # ten stretches of which each spans two batches
-    noise = chance.normal(0, 1, 4000)
-    assert not batch_interval(wave + noise / 10).independent
-    found = batch_interval(noise)
-    assert found.independent
-    doubted = sum(not batch_interval(chance.normal(0, 1, 400)).independent for _ in range(500))
-    assert 0.03 < doubted / 500 < 0.07
-    assert (found.batches, found.size) == (20, 200)
-    assert found.estimate == mean_interval(batch_means(noise))
 
 
 def test_autocorrelation() -> None:
@@ -219,7 +297,7 @@ def test_intervals_cover_the_mean() -> None:
 
 def test_intervals_cover_the_deviation() -> None:
     def covers(chance: np.random.Generator) -> bool:
-        _, low, high = told(deviation_interval(chance.normal(100, 15, 6), 0.95))
+        _, low, high = bounds(deviation_interval(chance.normal(100, 15, 6), 0.95))
         assert low is not None
         assert high is not None
         return low <= 15 <= high
@@ -239,25 +317,61 @@ def test_intervals_cover_the_ratio() -> None:
     assert 0.93 < share_that_covers(covers) < 0.97
 
 
-def test_batch_means_cover_where_raw_values_do_not() -> None:
+WINDOWS, TRIES = 300, 1000
+WINDOW_RATE, MEAN = 50, 10.0
+
+
+def courses(chance: np.random.Generator, correlation: float, windows: int = WINDOWS) -> NDArray[np.float64]:
+    """AR(1) with mean 0 and deviation 1, stationary from its start: a row for each try, a column for each window."""
+    rows = chance.normal(0, 1, (TRIES, windows))
+    for window in range(1, windows):
+        rows[:, window] = correlation * rows[:, window - 1] + math.sqrt(1 - correlation**2) * rows[:, window]
+    return rows
+
+
+def shares(totals: NDArray[np.float64], counts: NDArray[np.float64], truth: float) -> tuple[float, float]:
+    """The share of intervals that cover the truth, and the share of tries that have one."""
+    estimates = [batch_ratio(*windows).estimate for windows in zip(totals, counts, strict=True)]
+    covers = [
+        estimate.low <= truth <= estimate.high
+        for estimate in estimates
+        if estimate.low is not None and estimate.high is not None
+    ]
+    return sum(covers) / len(covers), len(covers) / TRIES
+
+
+correlations = pytest.mark.parametrize("correlation", [0.0, 0.3, 0.5, 0.7])
+seeds = pytest.mark.parametrize("seed", [1, 2])
+
+
+@correlations
+@seeds
+def test_batches_cover_the_mean_of_response_times(correlation: float, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    means = MEAN * (1 + 0.3 * courses(chance, correlation))
+    counts = chance.poisson(WINDOW_RATE, means.shape).astype(float)
+    totals = counts * means + np.sqrt(counts) * chance.normal(0, MEAN / 2, means.shape)
+    covering, with_interval = shares(totals, counts, MEAN)
+    assert 0.92 <= covering <= 0.97
+    assert with_interval > 0.99
+
+
+@correlations
+@seeds
+def test_batches_cover_the_throughput(correlation: float, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    rates = WINDOW_RATE * np.maximum(1 + 0.25 * courses(chance, correlation), 0)
+    answers = chance.poisson(rates).astype(float)
+    covering, with_interval = shares(answers, np.ones_like(answers), WINDOW_RATE)
+    assert 0.92 <= covering <= 0.97
+    assert with_interval > 0.99
+
+
+def test_batches_cover_where_raw_values_do_not() -> None:
     """Neighbours that depend on each other (AR(1), 0.9): as if independent, an interval is four times too narrow."""
-
-    def run(chance: np.random.Generator) -> list[float]:
-        shocks = chance.normal(0, 1, 4000)
-        level, course = shocks[0] / math.sqrt(1 - 0.9**2), []
-        for shock in shocks:
-            level = 0.9 * level + shock
-            course.append(level)
-        return course
-
-    chance = np.random.default_rng(7)
-    batched = raw = 0
-    for _ in range(300):
-        course = run(chance)
-        for_batches, for_raw = interval(batch_means(course)), interval(course)
-        assert for_batches[1] is not None
-        assert for_raw[1] is not None
-        batched += abs(for_batches[0]) <= for_batches[1]
-        raw += abs(for_raw[0]) <= for_raw[1]
-    assert 0.90 < batched / 300 < 0.98
-    assert raw / 300 < 0.6
+    rows = courses(np.random.default_rng(7), 0.9, 1200)
+    batched, with_interval = shares(rows, np.ones_like(rows), 0.0)
+    raw = [abs(mean) <= (half_width or 0) for mean, half_width in map(interval, rows)]
+    assert 0.90 < batched < 0.97
+    assert with_interval > 0.98
+    assert sum(raw) / TRIES < 0.6
