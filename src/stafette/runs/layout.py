@@ -10,6 +10,7 @@
                         traces/         one row per request and tier
                         samples/        of queues and processes, each second
                         logs/           of all processes
+                   requests/            the requests of all runs, made from the traces; deleting it is safe
                    analysis/            the results of the pipeline, with report.html
 """
 
@@ -25,5 +26,6 @@ TRACES = "traces"
 SAMPLES = "samples"
 LOGS = "logs"
 
+REQUESTS = "requests"
 ANALYSIS = "analysis"
 REPORT_FILE = "report.html"

@@ -1,7 +1,8 @@
 """From a run's trace rows to its summary, over its measured window.
 
 A row belongs to the window by its intended start, and its response time counts from there; throughput counts what was
-answered within the window. Percentiles are by the rule of `runs.percentiles`.
+answered within the window. Percentiles are by the rule of `runs.percentiles`, means and deviations are those of
+`runs.moments`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stafette.lab.running.trace_rows import Integers, Mask, Rows
+from stafette.runs.moments import mean_ms, stddev_ms, sums
 from stafette.runs.outcomes import RECEIVING, SENDING, SUCCESSES
 from stafette.runs.percentiles import milliseconds, percentiles
 from stafette.runs.summary import Figures, Part, PerSecond, Summary
@@ -65,7 +67,7 @@ def per_second(rows: Rows, load: Window) -> PerSecond:
     p99s: list[float | None] = []
     response = tier.end[measured] - tier.intended[measured]
     for values in _split(response, second(tier.intended[measured]), seconds):
-        means.append(float(values.mean()) / _MILLISECOND if len(values) else None)
+        means.append(mean_ms(len(values), sums(values)[0]) if len(values) else None)
         p99s.append(milliseconds(percentiles(values, [990])[0]) if len(values) else None)
     return PerSecond(list(range(seconds)), (answers / lengths).tolist(), means, p99s, errors.tolist())
 
@@ -95,10 +97,9 @@ def _figures(response: Integers, answers: int, window: Window) -> Figures:
     count, throughput = len(response), answers / window.seconds
     if not count:
         return Figures(0, throughput)
-    deviation = float(response.std(ddof=1)) / _MILLISECOND if count > 1 else None
-    mean, longest = float(response.mean()) / _MILLISECOND, int(response.max()) / _MILLISECOND
-    by_rank = [*map(milliseconds, percentiles(response, _PERCENTILES)), longest]
-    return Figures(count, throughput, mean, deviation, *by_rank)
+    total, squares = sums(response)
+    by_rank = [*map(milliseconds, percentiles(response, _PERCENTILES)), int(response.max()) / _MILLISECOND]
+    return Figures(count, throughput, mean_ms(count, total), stddev_ms(count, total, squares), *by_rank)
 
 
 def _mean_in_flight(intended: Integers, end: Integers, window: Window) -> float:
