@@ -15,6 +15,7 @@ from bench.results.evidence import Evidence
 from bench.results.reports import REPORTS, Claim
 from bench.results.shapes import Finding, level_text, number
 from stafette.lab.experiment.experiment_file import Experiment
+from stafette.report.figures.style import percent
 from stafette.report.figures.table_rows import RunMetadata, by_series, select, series_name
 from stafette.runs.outcomes import ALL
 from stafette.runs.records import RunRecord
@@ -225,14 +226,19 @@ def _spread(evidence: Evidence, runs: Sequence[RunMetadata], metric: str) -> str
 
 
 def _operations(evidence: Evidence) -> Iterator[str]:
-    yield "| operation | requests | throughput/s | mean ms (95 %) | standard deviation | p50 ms | p95 ms | p99 ms |"
-    yield f"|---|{'---:|' * 7}"
     rows = [row for row in select(evidence.tables, "summary", run=evidence.runs[0].run) if row["tier"] == "client"]
+    levels = {percent(row["interval_level"]) for row in rows if row["interval_kind"] is not None}
+    interval_head = f" ({', '.join(sorted(levels))})" if levels else ""
+    yield (
+        f"| operation | requests | throughput/s | mean ms{interval_head} | standard deviation"
+        " | p50 ms | p95 ms | p99 ms |"
+    )
+    yield f"|---|{'---:|' * 7}"
     for (operation, outcome), group in by_series(rows).items():
         row = group[0]
         if row["mean_ms"] is None or operation == ALL:
             continue
-        low, high = row["batch_low_ms"], row["batch_high_ms"]
+        low, high = row["mean_low_ms"], row["mean_high_ms"]
         interval = "" if low is None or high is None else f" ({number(low)}–{number(high)})"
         cells = [series_name(operation, outcome), f"{row['count']:,}", number(row["throughput_per_s"])]
         cells += [number(row["mean_ms"]) + interval]

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from stafette.report.figures.breakdown import part
-from stafette.report.figures.experiment_figures import ERROR_NAMES, METRICS, MODELS, spans_zero
-from stafette.report.figures.style import PHASES, number
-from stafette.report.figures.table_rows import Row, Stages, Tables, by_series, distinct, select, series_name, tier_of
+from stafette.report.figures.experiment_figures import (
+    ERROR_NAMES,
+    MAX_FAMILIES,
+    MAX_PANELS,
+    MEAN_NAMES,
+    METRICS,
+    MODELS,
+    distinct_families,
+    operation_curves,
+    operation_effects,
+    other_levels,
+    spans_zero,
+    strongest_first,
+)
+from stafette.report.figures.style import PHASES, STACKED_PHASES, number, percent
+from stafette.report.figures.table_rows import (
+    WHOLE,
+    Row,
+    Stages,
+    Tables,
+    by_series,
+    distinct,
+    select,
+    series_name,
+    tier_of,
+)
+from stafette.report.interval_words import bounds, error_bars, over_repetitions
 from stafette.runs.outcomes import ALL
 
 Item = TypeVar("Item")
@@ -16,17 +40,20 @@ Item = TypeVar("Item")
 ROUNDING_TOLERANCE = 1.01
 MAX_NAMED = 3
 """More entries than this are not named: a caption is not a table."""
+OVERLAP = "The broker's write is not stacked: the answer is on its way then, so this time is in “network and rest”."
+CURVE_WORDS = {"throughput": "answers per second", "mean_ms": "ms on average"}
 
 
 def throughput(tables: Tables, run: str, run_stages: Stages) -> str:
-    """Answers per second in the measured window, and where the window is."""
+    """Answers per second in the measured window with their interval, and where the window is."""
     rows = _summary(tables, run)
     parts = [f"{series_name(*s)} {number(r['throughput_per_s'])}" for s, r in rows.items() if s[0] != ALL]
-    total = next((r["throughput_per_s"] for s, r in rows.items() if s[0] == ALL), None)
-    total_text = (
-        f"{number(total)} answers per second in the measured window: " if total else "Per second in the window: "
-    )
-    return f"{total_text}{_list(parts)}. {stages(run_stages)}".strip()
+    whole = _whole(rows)
+    start = "Per second in the measured window"
+    if whole and whole["throughput_per_s"]:
+        interval = bounds(whole, "throughput_low", "throughput_high")
+        start = f"{number(whole['throughput_per_s'])} answers per second in the measured window{interval}"
+    return f"{start}: {_list(parts)}. {stages(run_stages)}".strip()
 
 
 def response_time(tables: Tables, run: str, merged: str = "") -> str:
@@ -37,7 +64,12 @@ def response_time(tables: Tables, run: str, merged: str = "") -> str:
         for series, row in rows.items()
         if series[0] != ALL
     ]
-    return f"{'; '.join(_first(parts))}. Line: median; bands: up to p95 and p99 of each window. {merged}".strip()
+    whole = _whole(rows)
+    mean = ""
+    if whole and whole["mean_ms"] is not None:
+        interval = bounds(whole, "mean_low_ms", "mean_high_ms")
+        mean = f" Mean of all operations: {number(whole['mean_ms'])} ms{interval}."
+    return f"{'; '.join(_first(parts))}.{mean} Line: median; bands: up to p95 and p99 of each window. {merged}".strip()
 
 
 def stages(run_stages: Stages) -> str:
@@ -57,7 +89,7 @@ def breakdown(tables: Tables, run: str) -> str:
     sentences = []
     for series, rows in _first(list(groups.items())):
         sentences.append(f"{series_name(*series)} takes {number(rows[0]['client_ms'])} ms: {_parts(rows[0])}")
-    return "; ".join(sentences) + "."
+    return f"{'; '.join(sentences)}. {_overlap(row for rows in groups.values() for row in rows)}".strip()
 
 
 def breakdown_by_point(rows: Sequence[Row], labels: Mapping[str, str]) -> str:
@@ -70,7 +102,30 @@ def breakdown_by_point(rows: Sequence[Row], labels: Mapping[str, str]) -> str:
     slowest = next(row for row in rows if labels[row["run"]] == most)
     return (
         f"From {number(points[least])} ms ({least}) to {number(points[most])} ms ({most}), means over repetitions;"
-        f" at the slowest point {_parts(slowest)}."
+        f" at the slowest point {_parts(slowest)}. {_overlap(rows)}"
+    ).strip()
+
+
+def _overlap(rows: Iterable[Row]) -> str:
+    """Why bars of the breakdown lack a phase that the table has."""
+    return OVERLAP if any(row["write_ms"] for row in rows) else ""
+
+
+def phases_over_time(tables: Tables, run: str) -> str:
+    """The phases in which requests spend most of their time, with their shortest and longest window."""
+    totals: dict[str, float] = {}
+    rows = [row for row in select(tables, "phase_windows", run=run) if row["count"] and row["mean_ms"] is not None]
+    for row in rows:
+        totals[row["phase"]] = totals.get(row["phase"], 0.0) + row["count"] * row["mean_ms"]
+    longest = sorted((phase for phase in STACKED_PHASES if phase.name in totals), key=lambda p: -totals[p.name])
+    parts = []
+    for phase in _first(longest):
+        means = [row["mean_ms"] for row in rows if row["phase"] == phase.name]
+        parts.append(f"{phase.label} {number(min(means))} to {number(max(means))} ms")
+    overlap = f" {OVERLAP}" if any(phase.overlaps and phase.name in totals for phase in PHASES) else ""
+    return (
+        f"Means of the windows: {_list(parts)}. Areas are stacked up to the mean response time of requests that both"
+        f" tiers have; one that does not pass a phase counts as 0 ms.{overlap}"
     )
 
 
@@ -124,55 +179,104 @@ def processor_time(tables: Tables, run: str) -> str:
     return f"On average {_list([f'{name} used {means[name]:.2f} cores' for name in order])}."
 
 
-def scaling_curve(tables: Tables, experiment: str, factor: str) -> str:
-    """The lowest and highest mean, with their levels."""
-    rows = select(tables, "curves", experiment=experiment, factor=factor)
-    ranges = []
-    for metric, words in (("throughput", "answers per second"), ("mean_ms", "ms on average")):
-        metric_rows = [row for row in rows if row["metric"] == metric and row["mean"] is not None]
-        if not metric_rows:
-            continue
-        best = max(metric_rows, key=lambda row: row["mean"])
-        least = min(metric_rows, key=lambda row: row["mean"])
-        ranges.append(
-            f"{number(least['mean'])} {words} at {factor} {least['level']}, {number(best['mean'])} at {best['level']}"
-        )
-    bars = any(row["low"] is not None for row in rows)
-    return "; ".join(ranges) + ("; bars: intervals over repetitions." if bars else "; one run each, so no intervals.")
+def scaling_curve(tables: Tables, experiment: str, factor: str, level: float | None = None) -> str:
+    """The lowest and highest mean, with the levels of all factors there."""
+    rows = select(tables, "curves", experiment=experiment, factor=factor, **WHOLE)
+    ranges = [
+        _extremes(metric_rows, factor, words)
+        for metric, words in CURVE_WORDS.items()
+        if (metric_rows := [row for row in rows if row["metric"] == metric and row["mean"] is not None])
+    ]
+    end = f"{error_bars(tables, experiment, rows, level)}.{_part_drawn(rows, MAX_FAMILIES)}"
+    return f"{'; '.join(ranges)}; {end}"
 
 
-def effects(tables: Tables, experiment: str, metric: str) -> str:
-    """The strongest effects, and how many intervals contain 0."""
-    rows = select(tables, "effects", experiment=experiment, metric=metric)
-    mean = next((row["value"] for row in rows if row["effect"] in {"mean", "I"}), None)
-    effect_rows = [row for row in rows if row["value"] is not None and row["effect"] not in {"mean", "I", *ERROR_NAMES}]
-    effect_rows.sort(key=lambda row: -abs(row["value"]))
-    strongest = [f"{row['effect']} {number(row['value'])}{_interval(row)}" for row in effect_rows[:MAX_NAMED]]
-    unsure = sum(spans_zero(row) for row in effect_rows)
-    start = f"Mean {number(mean)}; strongest" if mean is not None else "Strongest"
-    has_intervals = any(row["low"] is not None for row in effect_rows)
-    end = (
-        f" {unsure} of {len(effect_rows)} intervals contain 0 (hollow)."
-        if has_intervals
-        else " No repetitions, so no intervals."
+def curves_by_operation(tables: Tables, experiment: str, factor: str, metric: str, level: float | None = None) -> str:
+    """The lowest and highest mean of the first operations, with the levels of all factors there."""
+    rows = operation_curves(tables, experiment, factor, metric)
+    ranges = [
+        f"{series_name(*series)}: {_extremes(group, factor, CURVE_WORDS[metric])}"
+        for series, group in _first(list(by_series(rows).items()))
+    ]
+    end = f"{error_bars(tables, experiment, rows, level)}.{_part_drawn(rows, MAX_PANELS)}"
+    return f"{'; '.join(ranges)}; {end}"
+
+
+def _extremes(rows: Sequence[Row], factor: str, words: str) -> str:
+    """The lowest and the highest mean."""
+    least, most = min(rows, key=lambda row: row["mean"]), max(rows, key=lambda row: row["mean"])
+    return (
+        f"from {number(least['mean'])} {words} at {_levels(least, factor)}"
+        f" to {number(most['mean'])} at {_levels(most, factor)}"
     )
-    return f"{start}: {_list(strongest)}.{end}"
+
+
+def _levels(row: Row, factor: str) -> str:
+    """The levels of all factors of a row of `curves`, each with its factor."""
+    held = other_levels(row)
+    return f"{factor} {row['level']}{f' with {held}' if held else ''}"
+
+
+def _part_drawn(rows: Sequence[Row], limit: int) -> str:
+    families = len(distinct_families(rows))
+    return f" {limit} of {families} combinations of the other factors' levels are drawn." if families > limit else ""
+
+
+def effects(tables: Tables, experiment: str, metric: str, level: float | None = None) -> str:
+    """The strongest effects, and how many intervals contain 0."""
+    rows = select(tables, "effects", experiment=experiment, metric=metric, **WHOLE)
+    mean = next((row["value"] for row in rows if row["effect"] in MEAN_NAMES), None)
+    effect_rows = strongest_first(rows)
+    start = f"Mean {number(mean)}; strongest effects" if mean is not None else "Strongest effects"
+    return f"{start}: {_strongest(effect_rows)}. {_effect_intervals(tables, experiment, effect_rows, level)}"
+
+
+def effects_by_operation(tables: Tables, experiment: str, metric: str, level: float | None = None) -> str:
+    """The strongest effect of the first operations, and how many intervals contain 0."""
+    groups = {series: strongest_first(rows) for series, rows in operation_effects(tables, experiment, metric).items()}
+    parts = [f"{series_name(*series)}: {_strongest(rows[:1])}" for series, rows in _first(list(groups.items()))]
+    effect_rows = [row for rows in groups.values() for row in rows]
+    intervals = _effect_intervals(tables, experiment, effect_rows, level)
+    return f"Strongest effect of each operation: {'; '.join(parts)}. {intervals}"
+
+
+def _strongest(effect_rows: Sequence[Row]) -> str:
+    return _list([f"{row['effect']} {number(row['value'])}{_interval(row)}" for row in _first(effect_rows)])
+
+
+def _effect_intervals(tables: Tables, experiment: str, effect_rows: Sequence[Row], level: float | None) -> str:
+    with_bounds = [row for row in effect_rows if row["low"] is not None and row["high"] is not None]
+    if not with_bounds:
+        return "No repetitions, so no intervals."
+    unsure = sum(spans_zero(row) for row in with_bounds)
+    intervals = over_repetitions(tables, experiment, level)
+    return f"Bars: {intervals}; {unsure} of {len(with_bounds)} contain 0 (hollow)."
 
 
 def variation(tables: Tables, experiment: str, metric: str) -> str:
     """The effects that explain most of the variation."""
-    rows = select(tables, "effects", experiment=experiment, metric=metric)
+    return f"{_explained(select(tables, 'effects', experiment=experiment, metric=metric, **WHOLE), MAX_NAMED)}."
+
+
+def variation_by_operation(tables: Tables, experiment: str, metric: str) -> str:
+    """The effect that explains most of the variation of the first operations."""
+    groups = _first(list(operation_effects(tables, experiment, metric).items()))
+    return f"{'; '.join(f'{series_name(*series)}: {_explained(rows, 1)}' for series, rows in groups)}."
+
+
+def _explained(rows: Sequence[Row], most: int) -> str:
+    """The effects that explain most, and the share of errors."""
     shares = [row for row in rows if row["variation_percent"] is not None]
     chance = [row["variation_percent"] for row in shares if row["effect"] in ERROR_NAMES]
     effect_rows = sorted(
         (row for row in shares if row["effect"] not in ERROR_NAMES), key=lambda row: -row["variation_percent"]
     )
-    parts = [f"{row['effect']} explains {row['variation_percent']:.1f} %" for row in effect_rows[:MAX_NAMED]]
-    return f"{_list(parts)}{f'; {chance[0]:.1f} % is error' if chance else ''}."
+    parts = [f"{row['effect']} explains {row['variation_percent']:.1f} %" for row in effect_rows[:most]]
+    return _list([*parts, f"{chance[0]:.1f} % is error"] if chance else parts)
 
 
-def predicted_and_measured(tables: Tables, experiment: str) -> str:
-    """The mean error of each model."""
+def predicted_and_measured(tables: Tables, experiment: str, level: float | None = None) -> str:
+    """The mean error of each model, and what the bands are."""
     errors = []
     rows = [r for r in select(tables, "models", experiment=experiment) if r["measured"] and r["predicted"] is not None]
     for model in (model for model in distinct(rows, "model") if model != "bounds"):
@@ -187,7 +291,10 @@ def predicted_and_measured(tables: Tables, experiment: str) -> str:
     beyond_text = (
         f" {sum(map(_beyond_bounds, bounds))} of {len(bounds)} measurements lie beyond the bounds." if bounds else ""
     )
-    return f"{error_text}{beyond_text}".strip() or "No model has a measurement to compare with."
+    fitted = distinct((row for row in rows if row["low"] is not None and row["high"] is not None), "model")
+    names = _list([MODELS.get(model, (model, None))[0] for model in fitted])
+    band_text = f" Band: {percent(level)} confidence interval of the fit, {names}.".replace("  ", " ") if fitted else ""
+    return f"{error_text}{beyond_text}{band_text}".strip() or "No model has a measurement to compare with."
 
 
 def _beyond_bounds(row: Row) -> bool:
@@ -203,8 +310,13 @@ def _summary(tables: Tables, run: str) -> dict[tuple[str, str], Row]:
     return {series: group[0] for series, group in by_series(rows).items()}
 
 
+def _whole(rows: Mapping[tuple[str, str], Row]) -> Row | None:
+    """The row over all operations."""
+    return next((row for series, row in rows.items() if series[0] == ALL), None)
+
+
 def _parts(row: Row) -> str:
-    lengths = {phase.label: part(row, phase) or 0.0 for phase in PHASES}
+    lengths = {phase.label: part(row, phase) or 0.0 for phase in STACKED_PHASES}
     total = sum(max(0.0, length) for length in lengths.values()) or 1.0
     order = sorted(lengths, key=lambda label: -lengths[label])[:MAX_NAMED]
     return _list([f"{label} {100 * lengths[label] / total:.0f} %" for label in order if lengths[label] > 0])

@@ -15,10 +15,9 @@ MAX_ROWS = 120
 
 HEADS = {
     "throughput_per_s": "answers/s", "second": "from s", "seconds": "length s", "cpu_share": "cores",
-    "resident_bytes": "memory bytes", "limit_ms": "limit ms", "share": "share", "bin_ms": "bin from ms",
-    "mean_low_ms": "mean low ms (t, iid)", "mean_high_ms": "mean high ms (t, iid)",
-    "stddev_low_ms": "stddev low ms (χ², iid)", "stddev_high_ms": "stddev high ms (χ², iid)",
-    "batch_low_ms": "mean low ms (batch means)", "batch_high_ms": "mean high ms (batch means)",
+    "resident_bytes": "memory bytes", "limit_ms": "limit ms", "share": "share", "low_ms": "bin from ms",
+    "high_ms": "to below ms", "stddev": "standard deviation", "stddev_ms": "standard deviation ms",
+    "write_ms": "write ms (in network and rest)",
     "unexplained_ms": "network and rest ms", "variation_percent": "variation %", "p_value": "p", "ok": "holds",
     "low": "interval from", "high": "to",
 }  # fmt: skip

@@ -6,14 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stafette.report.figures.style import number
-from stafette.report.figures.table_rows import RunMetadata, Tables, by_series, distinct, select, series_name, tier_of
+from stafette.report.figures.style import number, percent
+from stafette.report.figures.table_rows import (
+    WHOLE,
+    RunMetadata,
+    Tables,
+    by_series,
+    distinct,
+    select,
+    series_name,
+    tier_of,
+)
 from stafette.report.grids import Cell, Grid, build_grid, with_interval
+from stafette.report.interval_words import describe, has_interval, level_of
 from stafette.runs.outcomes import ALL
 
 VERDICTS = {True: "valid", False: "not valid", None: "no verdict"}
 FOLD_FROM = 12
 """This many valid runs or more are folded away, so that the others are seen."""
+MAX_NAMED_RUNS = 12
+"""Runs left out that the head names; its list of runs has all."""
+MAX_REASONS = 5
+"""Reasons for rejects that the head names; the table has all."""
 KEY_METRICS = ("throughput", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "error_share")
 
 
@@ -38,6 +52,8 @@ class Headline:
     lines: Sequence[RunLine]
     folded: Sequence[RunLine]
     totals: Sequence[str]
+    left_out: str
+    """Which runs are not in the results over runs; empty if all are."""
 
 
 def headline(runs: Sequence[RunMetadata], tables: Tables, metadata: Mapping[str, Any]) -> Headline:
@@ -48,7 +64,9 @@ def headline(runs: Sequence[RunMetadata], tables: Tables, metadata: Mapping[str,
     folded = unremarkable if len(unremarkable) >= FOLD_FROM else []
     visible = [line for line in lines if line not in folded] if folded else lines
     good = all(run.valid for run in runs) and all(line.passed for line in lines) and bool(runs)
-    return Headline(_headline(runs, lines), good, visible, folded, _totals(runs, tables, metadata))
+    return Headline(
+        _headline(runs, lines), good, visible, folded, _totals(runs, tables, metadata), _left_out(runs, metadata)
+    )
 
 
 def _line(run: RunMetadata) -> RunLine:
@@ -85,11 +103,29 @@ def _headline(runs: Sequence[RunMetadata], lines: Sequence[RunLine]) -> str:
     return f"{summary}."
 
 
+def _left_out(runs: Sequence[RunMetadata], metadata: Mapping[str, Any]) -> str:
+    """A sentence about the runs that points, curves, effects and models do not have."""
+    run_ids = metadata.get("left_out") or ()
+    if not run_ids:
+        return ""
+    titles = {run.run: run.title for run in runs}
+    names = "; ".join(titles.get(run_id, str(run_id)) for run_id in run_ids[:MAX_NAMED_RUNS])
+    rest = f"; and {len(run_ids) - MAX_NAMED_RUNS:,} more" if len(run_ids) > MAX_NAMED_RUNS else ""
+    subject = "1 run is" if len(run_ids) == 1 else f"{len(run_ids):,} runs are"
+    return (
+        f"{subject} not valid and left out of points, curves, effects and models: {names}{rest}."
+        f" `stafette analyze --include-invalid` takes {'it' if len(run_ids) == 1 else 'them'} in."
+    )
+
+
 def count_rejects(tables: Tables, metadata: Mapping[str, Any]) -> int:
-    """Number of lines that could not be read. The metadata has the total; the table is capped."""
+    """Number of lines that could not be read. The metadata has the total; the table of lines is capped."""
     total = metadata.get("rejected")
     if isinstance(total, int):
         return total
+    reasons = select(tables, "reject_reasons")
+    if reasons:
+        return sum(row["count"] for row in reasons)
     table = tables.get("rejects")
     return 0 if table is None else int(table.num_rows)
 
@@ -107,21 +143,31 @@ def _totals(runs: Sequence[RunMetadata], tables: Tables, metadata: Mapping[str, 
         in_both_tiers = sum(row["joined"] for row in joins)
         in_one_tier = sum(row["client_only"] + row["broker_only"] for row in joins)
         totals.append(f"{in_both_tiers:,} requests seen in both tiers, {in_one_tier:,} in one only")
-    totals.append(
-        f"{reject_count:,} {'line' if reject_count == 1 else 'lines'} rejected" if reject_count else "no line rejected"
-    )
+    rejects = f"{reject_count:,} {'line' if reject_count == 1 else 'lines'} rejected"
+    totals.append(f"{rejects}{_reject_reasons(tables)}" if reject_count else "no line rejected")
     return totals
 
 
-def key_metrics(runs: Sequence[RunMetadata], tables: Tables) -> tuple[Grid | None, str]:
-    """The table of key metrics, and a note on the intervals that it shows."""
-    points = select(tables, "points")
+def _reject_reasons(tables: Tables) -> str:
+    """The most frequent reasons, each with its number of lines."""
+    rows = sorted(select(tables, "reject_reasons"), key=lambda row: -row["count"])
+    parts = [f"{row['count']:,} {row['reason']}" for row in rows[:MAX_REASONS]]
+    rest = rows[MAX_REASONS:]
+    if rest:
+        noun = "another reason" if len(rest) == 1 else f"{len(rest):,} other reasons"
+        parts.append(f"{sum(row['count'] for row in rest):,} for {noun}, see Rejected lines")
+    return f": {'; '.join(parts)}" if parts else ""
+
+
+def key_metrics(runs: Sequence[RunMetadata], tables: Tables, level: float | None = None) -> tuple[Grid | None, str]:
+    """The table of key metrics, and a note on the intervals that it shows; `level` is that of the analysis."""
+    points = select(tables, "points", **WHOLE)
     if len(runs) > 1 and points:
-        return _of_points(points)
+        return _of_points(points, level_of(tables) if level is None else level)
     return _of_operations(runs, tables)
 
 
-def _of_points(points: list[dict[str, Any]]) -> tuple[Grid, str]:
+def _of_points(points: list[dict[str, Any]], level: float | None) -> tuple[Grid, str]:
     metrics = [metric for metric in KEY_METRICS if any(row["metric"] == metric for row in points)]
     body = []
     several = len(distinct(points, "experiment")) > 1
@@ -140,11 +186,16 @@ def _of_points(points: list[dict[str, Any]]) -> tuple[Grid, str]:
             body.append([*name, Cell(str(label)), Cell(number(repetitions), True), *cells])
     heads = [*(["experiment"] if several else []), "point", "repetitions", *(_short_head(metric) for metric in metrics)]
     if any(row["low"] is not None for row in points):
+        single = " A point with one repetition has none." if any(row["repetitions"] == 1 for row in points) else ""
         return build_grid(heads, body), (
-            "Each value is the mean over repetitions; below it is the confidence interval of that mean (Student t"
-            " over the repetitions, which are independent of each other)."
+            f"Each value is the mean over repetitions; below it is the {_interval_name(level)} of that mean"
+            f" (Student t over the repetitions, which are independent of each other).{single}"
         )
     return build_grid(heads, body), "Every point was run once, so there are no intervals over repetitions."
+
+
+def _interval_name(level: float | None) -> str:
+    return f"{percent(level)} confidence interval".strip()
 
 
 def _short_head(metric: str) -> str:
@@ -152,22 +203,22 @@ def _short_head(metric: str) -> str:
 
 
 def _of_operations(runs: Sequence[RunMetadata], tables: Tables) -> tuple[Grid | None, str]:
-    body, kinds = [], set()
+    body, kinds = [], []
     for run in runs:
         tier = tier_of(tables, "summary", run.run)
         rows = select(tables, "summary", run=run.run, tier=tier) if tier else []
         for series, (row, *_) in by_series(rows).items():
-            low, high, kind = _best_interval(row)
-            kinds.add(kind)
+            kinds.append(row["interval_kind"])
+            shown = dict(row) if has_interval(row) else {}
             body.append(
                 [
                     *([Cell(run.title)] if len(runs) > 1 else []),
                     Cell(series_name(*series)),
                     Cell(number(row["count"]), True),
-                    Cell(number(row["throughput_per_s"]), True),
-                    with_interval(row["mean_ms"], low, high),
+                    with_interval(row["throughput_per_s"], shown.get("throughput_low"), shown.get("throughput_high")),
+                    with_interval(row["mean_ms"], shown.get("mean_low_ms"), shown.get("mean_high_ms")),
                     *(Cell(number(row[name]), True) for name in ("p50_ms", "p95_ms", "p99_ms", "max_ms")),
-                    Cell(kind),
+                    Cell(describe(row)),
                 ]
             )
     if not body:
@@ -181,21 +232,19 @@ def _of_operations(runs: Sequence[RunMetadata], tables: Tables) -> tuple[Grid | 
         "p95 ms",
         "p99 ms",
         "max ms",
-        "interval of the mean",
+        "intervals",
     ]
     grid = build_grid(["run", *heads] if len(runs) > 1 else heads, body)
-    kind_notes = {
-        "batch means": "“batch means” allows for correlation between neighbouring requests",
-        "t, iid": "“t, iid” assumes independent requests and is too narrow when they are not",
-        "none": "“none” means too few requests",
-    }
-    notes = "; ".join(text for kind, text in kind_notes.items() if kind in kinds)
-    return grid, f"Below each mean is its confidence interval: {notes}. One run has no intervals over repetitions."
+    return grid, f"{_interval_note(kinds)} One run has no intervals over repetitions."
 
 
-def _best_interval(row: Mapping[str, Any]) -> tuple[float | None, float | None, str]:
-    if row.get("batch_low_ms") is not None:
-        return row["batch_low_ms"], row["batch_high_ms"], "batch means"
-    if row.get("mean_low_ms") is not None:
-        return row["mean_low_ms"], row["mean_high_ms"], "t, iid"
-    return None, None, "none"
+def _interval_note(kinds: Sequence[str | None]) -> str:
+    if all(kind is None for kind in kinds):
+        return "There are no confidence intervals: the last column says why."
+    note = "Below throughput and mean are their confidence intervals; the last column says of which level and kind."
+    if "batches" in kinds:
+        note += (
+            " “batches”: ratio estimator over batches of windows, which allows for correlation between neighbouring"
+            " requests."
+        )
+    return note

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stafette.report.figures.style import number
+from stafette.report.figures.style import number, percent
 from stafette.report.figures.table_rows import RunMetadata, Tables, distinct, select
 from stafette.report.grids import Cell, Grid, build_grid, grid, pairs
 
-ABOUT_RUNS = frozenset({"runs", "rejected"})
+ABOUT_RUNS = frozenset({"runs", "rejected", "left_out"})
 """Metadata that the report shows in sections of their own."""
 
 
 def describe_method(tables: Tables, runs: Sequence[RunMetadata], metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The method, as terms with their descriptions."""
     level = (metadata.get("options") or {}).get("level")
-    percent = f"{number(100 * level)} %" if isinstance(level, float) else "95 %"
     return [
         (
             "Response time",
@@ -36,9 +35,9 @@ def describe_method(tables: Tables, runs: Sequence[RunMetadata], metadata: Mappi
         ),
         (
             "Intervals",
-            f"Confidence level {percent}. “Over repetitions”: Student t over the values of independent runs. “Batch "
-            "means”: Student t over the means of successive batches of one run. “t, iid” and “χ², iid”: assume "
-            "independent requests; shown for comparison with reports that assume so.",
+            f"{f'Confidence level {percent(level)}. ' if level is not None else ''}“Over repetitions”: Student t over "
+            "the values of independent runs. “Batches”: of one run, the ratio estimator over successive batches of its "
+            "windows, with Student t; only if the run is stationary and has windows enough.",
         ),
         (
             "Warm-up",
@@ -49,7 +48,8 @@ def describe_method(tables: Tables, runs: Sequence[RunMetadata], metadata: Mappi
         (
             "Breakdown",
             "Rows of client and broker are joined by client and request. Time that no phase of either explains is "
-            "“network and rest”: sockets, kernels, event loops, and the clock error between machines.",
+            "“network and rest”: sockets, kernels, event loops, and the clock error between machines. While the broker "
+            "writes, the answer is already on its way, so its write time is in “network and rest” and is not stacked.",
         ),
         (
             "Effects",
@@ -163,3 +163,9 @@ def rejects(tables: Tables) -> Grid | None:
     """Lines that could not be read."""
     rows = select(tables, "rejects")
     return grid(rows, "rejects") if rows else None
+
+
+def reject_reasons(tables: Tables) -> Grid | None:
+    """All rejected lines by reason, most frequent first."""
+    rows = sorted(select(tables, "reject_reasons"), key=lambda row: -row["count"])
+    return grid(rows, "reject_reasons") if rows else None

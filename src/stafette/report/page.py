@@ -47,13 +47,14 @@ def load(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def render(tables: Tables, metadata: Mapping[str, Any]) -> str:
     """The page."""
     runs = figures.run_metadata(tables, metadata)
-    parts = sections(tables, runs, metadata.get("notes") or ())
+    level = (metadata.get("options") or {}).get("level")
+    parts = sections(tables, runs, metadata.get("notes") or (), level)
     figure_numbers = iter(range(1, 1_000_000))
     bodies = [
         (part, [_NumberedFigure(f"figure-{next(figure_numbers)}", drawing) for drawing in part.drawings])
         for part in parts
     ]
-    key_table, intervals = key_metrics(runs, tables)
+    key_table, intervals = key_metrics(runs, tables, level)
     experiments = list(dict.fromkeys(run.experiment for run in runs if run.experiment))
     page = _environment().get_template("report.html.jinja")
     return page.render(
@@ -66,6 +67,7 @@ def render(tables: Tables, metadata: Mapping[str, Any]) -> str:
         method=method.describe_method(tables, runs, metadata),
         method_grids=method.grids(runs, metadata),
         reject_count=count_rejects(tables, metadata),
+        reject_reasons=method.reject_reasons(tables),
         rejects=method.rejects(tables),
         style=_asset("report.css"),
         script=_asset("report.js"),

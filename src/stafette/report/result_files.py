@@ -25,6 +25,8 @@ from stafette.errors import InvalidRequest
 from stafette.report.result_tables import SUMMARY_KEYS, TABLES
 
 FOLDERS = ("tables", "csv")
+INTERVAL_KEYS = ("kind", "level", "n")
+"""Of the object that describes the intervals of a row of summary.json; `reason` is a fourth if one is missing."""
 SUMMARY_FILE, METADATA_FILE = "summary.json", "facts.json"
 
 
@@ -73,19 +75,23 @@ def load_metadata(out: Path) -> dict[str, Any]:
 
 
 def summary_objects(summary: pa.Table) -> list[dict[str, Any]]:
-    """The summary as its documented JSON; the interval is from batch means if there is one, else Student's."""
-    return [
-        {name: _interval(row) if name == "ci95_ms" else row[name] for name in SUMMARY_KEYS}
-        for row in summary.to_pylist()
-    ]
+    """The summary as its documented JSON."""
+    objects = []
+    for row in summary.to_pylist():
+        mean, throughput = (
+            _bounds(row["mean_low_ms"], row["mean_high_ms"]),
+            _bounds(row["throughput_low"], row["throughput_high"]),
+        )
+        interval = {name: row[f"interval_{name}"] for name in INTERVAL_KEYS}
+        if mean is None or throughput is None:
+            interval["reason"] = row["interval_reason"]
+        values = row | {"mean_interval_ms": mean, "interval": interval, "throughput_interval_per_s": throughput}
+        objects.append({name: values[name] for name in SUMMARY_KEYS})
+    return objects
 
 
-def _interval(row: Mapping[str, Any]) -> list[float] | None:
-    for kind in ("batch", "mean"):
-        low, high = row[f"{kind}_low_ms"], row[f"{kind}_high_ms"]
-        if low is not None and high is not None:
-            return [low, high]
-    return None
+def _bounds(low: float | None, high: float | None) -> list[float] | None:
+    return None if low is None or high is None else [low, high]
 
 
 def _replace(new: Path, old: Path) -> None:

@@ -37,14 +37,15 @@ _GROUP = "run tier operation outcome"
 TABLES: dict[str, pa.Schema] = {
     "summary": _schema(
         _GROUP, count="whole", mean_ms="number", stddev_ms="number", mean_low_ms="number", mean_high_ms="number",
-        stddev_low_ms="number", stddev_high_ms="number", batch_low_ms="number", batch_high_ms="number",
-        **dict.fromkeys(PERCENTILES, "number"), max_ms="number", throughput_per_s="number", bytes="whole",
-        messages="whole",
+        **dict.fromkeys(PERCENTILES, "number"), max_ms="number", throughput_per_s="number",
+        throughput_stddev="number", throughput_low="number", throughput_high="number", interval_kind="text",
+        interval_level="number", interval_n="whole", interval_reason="text", bytes="whole", messages="whole",
     ),
     "shares": _schema(_GROUP, limit_ms="number", share="number"),
     "windows": _schema(
         _GROUP, second="number", seconds="number", count="whole", throughput_per_s="number", mean_ms="number",
-        **dict.fromkeys(WINDOW_PERCENTILES, "number"), max_ms="number",
+        **dict.fromkeys(WINDOW_PERCENTILES, "number"), max_ms="number", measured_count="whole",
+        measured_total_ms="number", measured_answers="whole", measured_seconds="number",
     ),
     "breakdown": _schema(
         "run operation outcome", count="whole", client_ms="number", **dict.fromkeys(PHASES, "number"),
@@ -54,17 +55,25 @@ TABLES: dict[str, pa.Schema] = {
         "run", client_rows="whole", broker_rows="whole", joined="whole", client_only="whole", broker_only="whole",
         never_sent="whole",
     ),
-    "distribution": _schema("run operation outcome", bin_ms="number", count="whole"),
+    "distribution": _schema("run operation outcome", low_ms="number", high_ms="number", count="whole"),
+    "phases": _schema(
+        "run operation outcome phase", count="whole", mean_ms="number", stddev_ms="number",
+        **dict.fromkeys(PERCENTILES, "number"), max_ms="number",
+    ),
+    "phase_windows": _schema("run phase", second="number", count="whole", mean_ms="number"),
     "queues": _schema("run", second="number", queue="text", messages="whole"),
     "costs": _schema("run", second="number", process="text", cpu_share="number", resident_bytes="whole"),
     "points": _schema(
-        "experiment label levels", repetitions="whole", metric="text", mean="number", low="number", high="number"
+        "experiment label levels operation outcome", repetitions="whole", metric="text", mean="number",
+        stddev="number", low="number", high="number"
     ),
     "curves": _schema(
-        "experiment factor level other_levels metric", mean="number", low="number", high="number"
+        "experiment factor level other_levels operation outcome metric", mean="number", stddev="number",
+        low="number", high="number"
     ),
     "effects": _schema(
-        "experiment metric effect", value="number", low="number", high="number", variation_percent="number"
+        "experiment operation outcome metric effect", value="number", low="number", high="number",
+        variation_percent="number"
     ),
     "laws": _schema("run law", expected="number", found="number", ratio="number", ok="flag", sentence="text"),
     "warm_up": _schema("run", given_s="number", found_s="number", sentence="text"),
@@ -76,11 +85,12 @@ TABLES: dict[str, pa.Schema] = {
         high="number",
     ),
     "rejects": _schema("file", line="whole", text="text", reason="text"),
+    "reject_reasons": _schema("reason", count="whole"),
 }  # fmt: skip
 
 SUMMARY_KEYS = (
-    "run", "tier", "operation", "outcome", "count", "mean_ms", "stddev_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms",
-    "throughput_per_s", "ci95_ms",
+    "run", "tier", "operation", "outcome", "count", "mean_ms", "stddev_ms", "mean_interval_ms",
+    "interval", "p50_ms", "p95_ms", "p99_ms", "max_ms", "throughput_per_s", "throughput_interval_per_s",
 )  # fmt: skip
 """Of each object in summary.json."""
 

@@ -5,40 +5,41 @@ Sections without data are left out; a note says why.
 
 from __future__ import annotations
 
-import itertools
-import math
-import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import plotly.graph_objects as go
 
 from stafette.report import captions, figures
-from stafette.report.figures.experiment_figures import METRICS
+from stafette.report.figures.experiment_figures import METRICS, operation_curves, operation_effects
 from stafette.report.figures.over_time import MAX_POINTS
-from stafette.report.figures.style import number
+from stafette.report.figures.style import PHASES, number
 from stafette.report.figures.table_rows import (
+    WHOLE,
     Row,
     RunMetadata,
     Tables,
     by_series,
     distinct,
-    levels_of,
     select,
     series_name,
     tier_of,
 )
 from stafette.report.grids import MAX_ROWS, Cell, Grid, build_grid, grid
+from stafette.report.interval_words import level_of
+from stafette.report.sign_table import sign_table
 
 MAX_RUNS = 30
 """Runs that are drawn one by one; keeps the file below 8 MB."""
 POINTS_IN_ALL, ROWS_IN_ALL = 12_000, 1_800
 """Limits over all runs, per line and per table; they keep the file small."""
 EFFECT_METRICS = ("throughput", "mean_ms", "p99_ms")
-MAX_SIGN_FACTORS = 4
-"""Sixteen columns fit on a page."""
+OPERATION_METRICS = ("throughput", "mean_ms")
+EFFECT_COLUMNS, SHARE_COLUMNS = ("effect", "value", "low", "high"), ("effect", "variation_percent")
+CURVE_COLUMNS = ("level", "other_levels", "metric", "mean", "stddev", "low", "high")
+PHASE_COLUMNS = ("operation", "outcome", "phase", "count", "mean_ms", "stddev_ms", "p50_ms", "p95_ms", "p99_ms",
+                 "max_ms")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Drawing:
     """Index of the run, if there is one such figure per run."""
     half: bool = False
     """Whether it takes half the width, beside another one."""
+    tables: list[tuple[str, Grid]] = field(default_factory=list)
+    """More tables, with their headings."""
 
 
 @dataclass
@@ -76,17 +79,24 @@ class Section:
         return len({drawing.run for drawing in self.drawings if drawing.run is not None}) > 1
 
 
-def sections(tables: Tables, runs: Sequence[RunMetadata], notes: Sequence[str] = ()) -> list[Section]:
-    """All sections with data, in order; the last one says why others are missing."""
+def sections(
+    tables: Tables, runs: Sequence[RunMetadata], notes: Sequence[str] = (), level: float | None = None
+) -> list[Section]:
+    """All sections with data, in order; the last one says why others are missing.
+
+    `level` is the confidence level of the analysis, by default that in the summary.
+    """
     drawn = drawn_runs(runs)
+    level = level_of(tables) if level is None else level
     most = max(20, min(MAX_ROWS, ROWS_IN_ALL // max(1, len(drawn))))
     parts = [
         _over_time(tables, drawn, most),
-        _breakdown(tables, drawn, runs),
+        _breakdown(tables, drawn, runs, most),
         _distribution(tables, drawn, most),
-        _curves(tables),
-        _effects(tables),
-        _models(tables),
+        _curves(tables, level),
+        _points(tables),
+        _effects(tables, level),
+        _models(tables, level),
         _resources(tables, drawn, most),
         _checks(tables, runs),
     ]
@@ -129,12 +139,40 @@ def _merging_note(rows: Sequence[Row], points: int) -> str:
     return f"Of every {-(-windows // points)} neighbouring windows, the one with the highest p99 is drawn."
 
 
-def _breakdown(tables: Tables, drawn: Sequence[RunMetadata], runs: Sequence[RunMetadata]) -> Section:
+def _breakdown(tables: Tables, drawn: Sequence[RunMetadata], runs: Sequence[RunMetadata], most: int) -> Section:
     section = Section("breakdown", "Where the time goes")
+    points = max(60, min(MAX_POINTS, POINTS_IN_ALL // (2 * max(1, len(drawn)))))
     for index, run in enumerate(drawn):
+        drawings = len(section.drawings)
         _add(section, "Response time along the request's way", figures.breakdown(tables, run.run),
              partial(captions.breakdown, tables, run.run),
              partial(grid, select(tables, "breakdown", run=run.run), "breakdown"), index)  # fmt: skip
+        _add(section, "Phases over time",
+             figures.phases_over_time(tables, run.run, run.stages(tables), points),
+             partial(captions.phases_over_time, tables, run.run),
+             partial(grid, select(tables, "phase_windows", run=run.run), "phase_windows", most=most // 2),
+             index)  # fmt: skip
+        phases = _phases(tables, run.run, most // 2)
+        if phases and len(section.drawings) > drawings:
+            section.drawings[drawings].tables.append(("Phases of each operation", phases))
+        elif phases:
+            section.grids.append((f"Phases of each operation, {run.title}", phases))
+    _add_breakdown_by_point(section, tables, runs)
+    return _or_note(section, "There is no breakdown: it needs traces of both tiers, with phases.")
+
+
+def _phases(tables: Tables, run: str, most: int) -> Grid | None:
+    """Moments and percentiles of each phase of each operation, in the order in which a request passes the phases."""
+    labels = {phase.name: phase.label for phase in PHASES}
+    order = list(labels)
+    rows = []
+    for group in by_series(select(tables, "phases", run=run)).values():
+        group.sort(key=lambda row: order.index(row["phase"]) if row["phase"] in labels else len(order))
+        rows += [{**row, "phase": labels.get(row["phase"], row["phase"])} for row in group]
+    return grid(rows, "phases", PHASE_COLUMNS, most) if rows else None
+
+
+def _add_breakdown_by_point(section: Section, tables: Tables, runs: Sequence[RunMetadata]) -> None:
     for experiment in dict.fromkeys(run.experiment for run in runs):
         experiment_runs = [run for run in runs if run.experiment == experiment]
         labels, titles = (
@@ -149,7 +187,6 @@ def _breakdown(tables: Tables, drawn: Sequence[RunMetadata], runs: Sequence[RunM
                  partial(captions.breakdown_by_point, operation_rows, labels),
                  partial(grid, [{**row, "run": titles[row["run"]]} for row in operation_rows], "breakdown",
                          [c for c in operation_rows[0] if c not in {"operation", "outcome"}]))  # fmt: skip
-    return _or_note(section, "There is no breakdown: it needs traces of both tiers, with phases.")
 
 
 def _distribution(tables: Tables, runs: Sequence[RunMetadata], most: int) -> Section:
@@ -183,7 +220,7 @@ def _share(share: float | None) -> str:
     return "> 99.99" if 0.9999 < share < 1 else f"{100 * share:.2f}"
 
 
-def _curves(tables: Tables) -> Section:
+def _curves(tables: Tables, level: float | None) -> Section:
     section = Section("curves", "Against a factor")
     rows = select(tables, "curves")
     several = len(distinct(rows, "experiment")) > 1
@@ -191,64 +228,72 @@ def _curves(tables: Tables) -> Section:
         curve_rows = [row for row in rows if (row["experiment"], row["factor"]) == (experiment, factor)]
         title = f"Throughput and response time against {factor}{f', {experiment}' if several else ''}"
         _add(section, title, figures.scaling_curve(tables, experiment, factor),
-             partial(captions.scaling_curve, tables, experiment, factor),
-             partial(grid, curve_rows, "curves"))  # fmt: skip
+             partial(captions.scaling_curve, tables, experiment, factor, level),
+             partial(grid, list(filter(_is_whole, curve_rows)), "curves", CURVE_COLUMNS))  # fmt: skip
+        for metric in OPERATION_METRICS:
+            title = f"{METRICS[metric].capitalize()} of each operation against {factor}"
+            _add(section, f"{title}{f', {experiment}' if several else ''}",
+                 figures.curves_by_operation(tables, experiment, factor, metric),
+                 partial(captions.curves_by_operation, tables, experiment, factor, metric, level),
+                 partial(grid, operation_curves(tables, experiment, factor, metric), "curves"))  # fmt: skip
     return _or_note(section, "There are no curves: they need runs at two or more levels of a factor.")
 
 
-def _effects(tables: Tables) -> Section:
+def _points(tables: Tables) -> Section:
+    section = Section("points", "Points")
+    rows = sorted(select(tables, "points"), key=lambda row: not _is_whole(row))
+    if len({(row["experiment"], row["label"]) for row in rows}) > 1:
+        columns = [name for name in rows[0] if name != "levels"]
+        if len(distinct(rows, "experiment")) == 1:
+            columns.remove("experiment")
+        section.grids.append(("Every point, by operation and metric", grid(rows, "points", columns)))
+    return section
+
+
+def _is_whole(row: Row) -> bool:
+    """Whether a row is over all answered requests."""
+    return row.items() >= WHOLE.items()
+
+
+def _effects(tables: Tables, level: float | None) -> Section:
     section = Section("effects", "Effects")
-    rows = select(tables, "effects")
+    rows = select(tables, "effects", **WHOLE)
     several = len(distinct(rows, "experiment")) > 1
     for experiment in distinct(rows, "experiment"):
         of = f", {experiment}" if several else ""
         for metric in (metric for metric in EFFECT_METRICS if any(row["metric"] == metric for row in rows)):
             name = METRICS[metric]
-            metric_rows = select(tables, "effects", experiment=experiment, metric=metric)
+            metric_rows = select(tables, "effects", experiment=experiment, metric=metric, **WHOLE)
             _add(section, f"Effects on {name}{of}", figures.effects(tables, experiment, metric),
-                 partial(captions.effects, tables, experiment, metric),
-                 partial(grid, metric_rows, "effects", ["effect", "value", "low", "high"]), half=True)  # fmt: skip
+                 partial(captions.effects, tables, experiment, metric, level),
+                 partial(grid, metric_rows, "effects", EFFECT_COLUMNS), half=True)  # fmt: skip
             _add(section, f"Share of the variation of {name}{of}", figures.variation(tables, experiment, metric),
                  partial(captions.variation, tables, experiment, metric),
-                 partial(grid, metric_rows, "effects", ["effect", "variation_percent"]), half=True)  # fmt: skip
+                 partial(grid, metric_rows, "effects", SHARE_COLUMNS), half=True)  # fmt: skip
+            if metric in OPERATION_METRICS:
+                _add_operation_effects(section, tables, experiment, metric, of, level)
             signs = sign_table(tables, experiment, metric)
             if signs is not None:
                 section.grids.append((f"Sign table: {name}{of}", signs))
     return _or_note(section, "There are no effects: they need a 2k design, with every factor at two levels.")
 
 
-def sign_table(tables: Tables, experiment: str, metric: str) -> Grid | None:
-    """Every point as a row of signs with its response; the last row has the effects: column sums divided by 2k."""
-    points = select(tables, "points", experiment=experiment, metric=metric)
-    levels = [levels_of(row) for row in points]
-    factors = [name for name in (levels[0] if levels else {}) if len({str(level.get(name)) for level in levels}) == 2]
-    if not factors or len(points) != 2 ** len(factors):
-        return None
-    ends = {name: sorted({level[name] for level in levels}, key=_order) for name in factors}
-    letters = dict(zip(factors, string.ascii_uppercase.replace("I", ""), strict=False))
-    widest = len(factors) if len(factors) <= MAX_SIGN_FACTORS else 1
-    columns = [c for size in range(widest + 1) for c in itertools.combinations(factors, size)]
-    signs = [{name: -1 if level[name] == ends[name][0] else 1 for name in factors} for level in levels]
-    order = sorted(range(len(points)), key=lambda index: [signs[index][name] for name in reversed(factors)])
-    body, sums = [], dict.fromkeys(columns, 0.0)
-    for count, index in enumerate(order, start=1):
-        products = {column: math.prod(signs[index][name] for name in column) for column in columns}
-        for column, product in products.items():
-            sums[column] += product * points[index]["mean"]
-        cells = [Cell("+1" if product > 0 else "−1", True) for product in products.values()]
-        body.append([Cell(str(count)), *cells, Cell(number(points[index]["mean"]), True)])
-    body.append([Cell("effect"), *(Cell(number(sums[column] / len(points)), True) for column in columns), Cell("–")])
-    heads = ["point", *("".join(letters[name] for name in column) or "I" for column in columns), "response"]
-    legend = "; ".join(f"{letters[name]} is {name}: −1 at {ends[name][0]}, +1 at {ends[name][1]}" for name in factors)
-    return build_grid(heads, body, f"{legend}. Effect: the sum of sign × response, divided by {len(points)}.")
+def _add_operation_effects(
+    section: Section, tables: Tables, experiment: str, metric: str, of: str, level: float | None
+) -> None:
+    name, series_columns = METRICS[metric], ("operation", "outcome")
+    rows = [row for group in operation_effects(tables, experiment, metric).values() for row in group]
+    _add(section, f"Effects on {name} of each operation{of}",
+         figures.effects_by_operation(tables, experiment, metric),
+         partial(captions.effects_by_operation, tables, experiment, metric, level),
+         partial(grid, rows, "effects", (*series_columns, *EFFECT_COLUMNS)), half=True)  # fmt: skip
+    _add(section, f"Share of the variation of {name} of each operation{of}",
+         figures.variation_by_operation(tables, experiment, metric),
+         partial(captions.variation_by_operation, tables, experiment, metric),
+         partial(grid, rows, "effects", (*series_columns, *SHARE_COLUMNS)), half=True)  # fmt: skip
 
 
-def _order(level: Any) -> tuple[int, float, str]:
-    is_number = isinstance(level, int | float)
-    return (0, float(level), "") if is_number else (1, 0.0, str(level))
-
-
-def _models(tables: Tables) -> Section:
+def _models(tables: Tables, level: float | None) -> Section:
     section = Section("models", "Predicted and measured")
     rows = select(tables, "models")
     for experiment in distinct(rows, "experiment"):
@@ -256,7 +301,7 @@ def _models(tables: Tables) -> Section:
         several = len(distinct(rows, "experiment")) > 1
         _add(section, f"Models beside measurements{f', {experiment}' if several else ''}",
              figures.predicted_and_measured(tables, experiment),
-             partial(captions.predicted_and_measured, tables, experiment),
+             partial(captions.predicted_and_measured, tables, experiment, level),
              partial(grid, experiment_rows, "models"))  # fmt: skip
     return _or_note(section, "There are no models: they need closed loops with two or more numbers of clients.")
 

@@ -107,7 +107,7 @@ def test_breakdown_bars_add_up_to_the_response_time(single: sample.Tables) -> No
         outcome = "empty" if "empty" in name else "ok"
         (row,) = select(single, "breakdown", run=RUN, operation=operation, outcome=outcome)
         assert sum(bar.x[place] for bar in bars) == pytest.approx(row["client_ms"], rel=1e-4)
-    assert [bar.name for bar in bars][-2:] == ["broker: write", "client: read"]
+    assert [bar.name for bar in bars][-2:] == ["broker: encode", "client: read"]  # its write overlaps the network
     assert "parked: wait for a message" not in [bar.name for bar in bars]  # nobody waited
 
 
@@ -138,12 +138,14 @@ def test_distribution_sums_to_all_requests(single: sample.Tables) -> None:
 
 def test_bins_without_requests_are_drawn_as_such() -> None:
     rows = [
-        {"run": "r", "operation": "send", "outcome": "ok", "bin_ms": bound, "count": count}
-        for bound, count in ((1.0, 10), (2.0, 10), (16.0, 20))
+        {"run": "r", "operation": "send", "outcome": "ok", "low_ms": low, "high_ms": high, "count": count}
+        for low, high, count in ((0.0, 1.0, 10), (1.0, 1.5, 10), (16.0, 32.0, 20))
     ]
     figure: Any = figures.distribution({"distribution": sample.table("distribution", rows)}, "r")
-    assert list(figure.data[0].x) == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
-    assert list(figure.data[0].y) == [25.0, 25.0, 0.0, 0.0, 50.0, 0.0]
+    assert list(figure.data[0].x) == [0.5, 1.0, 1.5, 16.0, 32.0]  # 0 is not on a logarithmic axis
+    assert list(figure.data[0].y) == [25.0, 25.0, 0.0, 50.0, 0.0]
+    assert list(figure.data[1].x) == [0.5, 1.0, 1.5, 16.0, 32.0]
+    assert list(figure.data[1].y) == [0.0, 25.0, 50.0, 50.0, 100.0]
 
 
 def test_share_below_limits(single: sample.Tables) -> None:
@@ -186,7 +188,7 @@ def test_a_curve_has_intervals_as_error_bars(sweep: tuple[sample.Tables, list[Ru
 def test_one_run_per_point_has_no_error_bars_and_words_are_levels() -> None:
     rows = [
         {"experiment": "e", "factor": "order", "level": level, "other_levels": other, "metric": metric, "mean": 5.0,
-         "low": None, "high": None}
+         "operation": "all", "outcome": "answered", "stddev": None, "low": None, "high": None}
         for level, other, metric in itertools.product(("fifo", "priority"), ('{"size": 1}', '{"size": 2}'),
                                                       ("throughput", "mean_ms"))
     ]  # fmt: skip
@@ -231,7 +233,7 @@ def test_variation_shows_chance_last_and_apart(two_k: sample.Tables) -> None:
 
 
 @pytest.mark.parametrize("name", ["throughput_over_time", "response_time_over_time", "queue_lengths", "processor_time",
-                                  "breakdown", "distribution", "share_below_limits"])  # fmt: skip
+                                  "phases_over_time", "breakdown", "distribution", "share_below_limits"])  # fmt: skip
 def test_nothing_to_show_is_no_figure(name: str) -> None:
     assert getattr(figures, name)({}, RUN) is None
     assert getattr(figures, name)({"windows": sample.table("windows", [])}, RUN) is None

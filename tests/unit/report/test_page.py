@@ -17,7 +17,7 @@ from stafette.errors import InvalidRequest
 from stafette.report import page as report
 from stafette.report.figures.table_rows import run_metadata
 from stafette.report.headline import headline
-from stafette.report.sections import sign_table
+from stafette.report.sign_table import sign_table
 from tests.support import sample_tables as sample
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -102,8 +102,11 @@ def test_the_verdict_comes_before_anything_else(pages: dict[str, str]) -> None:
     headline = body.index("1 of 6 runs is not valid; thresholds were missed.")
     reason = body.index("load-1 used 0.97 of a core, the load generator was the bottleneck")
     missed = body.index("threshold missed: p99_ms &lt; 50 (measured 81.5)")
-    rejected = body.index("2 lines rejected")
-    assert headline < reason < missed < rejected < body.index("<nav")
+    left_out = body.index(
+        "1 run is not valid and left out of points, curves, effects and models: clients=64, repetition"
+    )
+    rejected = body.index("52,802 lines rejected: 50,000 the end is not a number; 2,802 three fields, not four")
+    assert headline < reason < missed < left_out < rejected < body.index("<nav")
     assert rejected < body.index("<table>")
     assert rejected < body.index("<figure")
 
@@ -160,21 +163,36 @@ def test_every_figure_has_its_numbers_and_a_caption(page: str) -> None:
 def test_captions_speak_from_the_data(pages: dict[str, str]) -> None:
     single, sweep, two_k = (html.unescape(pages[name]) for name in ("single", "sweep", "two_k"))
     assert "send: median 8 ms, 99 % below 25.6 ms" in single
-    assert "1,920 answers per second in the measured window: send 900" in single
-    assert "send takes 9.07 ms: database 38 %, broker: wait for the database 22 %" in single
-    assert "192 answers per second at clients 1, 2,167 at 32" in sweep
+    interval = "(interval 1,901 to 1,939: 95 %, batches, n = 20)"
+    assert f"1,920 answers per second in the measured window {interval}: send 900" in single
+    assert "Mean of all operations: 10.2 ms (interval 9.89 to 10.5: 95 %, batches, n = 20)." in single
+    assert "send takes 9.07 ms: database 38 %, broker: wait for the database 22 %, network and rest 20 %" in single
+    assert "The broker's write is not stacked" in single
+    assert "bars: 95 % confidence intervals (Student t over 2 repetitions)" in sweep
+    assert "Band: 95 % confidence interval of the fit, Universal Scalability Law." in sweep
     assert "Universal Scalability Law is off by 2 % in answers per second" in sweep
     assert "7 of 14 measurements lie beyond the bounds" in sweep
     assert "Operational laws: 12 of 12 hold" in sweep
     assert "brokers explains 78.4 %" in two_k
-    assert "Mean 41; strongest: brokers 21.5 (20.5 to 22.5)" in two_k
+    assert "Mean 41; strongest effects: brokers 21.5 (20.5 to 22.5)" in two_k
+    assert "Bars: 95 % confidence intervals (Student t over 3 repetitions); 4 of 7 contain 0 (hollow)." in two_k
+    assert "Strongest effect of each operation: send: brokers 10.8 (10.2 to 11.2); receive: brokers 8.60" in two_k
+
+
+def test_captions_name_every_level_with_its_factor(pages: dict[str, str]) -> None:
+    assert "from 192 answers per second at clients 1 to 2,167 at clients 32" in pages["sweep"]
+    levels = "at size 2000 with brokers 1, connections 8 to {} at size 200 with brokers 2, connections 32"
+    assert f"from 14.7 answers per second {levels.format('77.1')}" in pages["two_k"]
+    assert f"send: from 7.35 answers per second {levels.format('38.5')}" in pages["two_k"]
 
 
 def test_key_figures_say_which_interval_they_show(pages: dict[str, str]) -> None:
     def key(name: str) -> str:
         return pages[name][pages[name].index('<h2 id="key-figures">') : pages[name].index('<h2 id="over-time">')]
 
-    assert "batch means" in key("single")
+    assert "<td>95 %, batches, n = 20</td>" in key("single")
+    assert f"<td>none: {sample.NO_INTERVAL}</td>" in key("single")
+    assert "ratio estimator over batches of windows" in key("single")
     assert "<small>8.79 to 9.34</small>" in key("single")
     assert "no intervals over repetitions" in key("single")
     assert "interval of that mean (Student t over the" in key("sweep")
@@ -183,7 +201,7 @@ def test_key_figures_say_which_interval_they_show(pages: dict[str, str]) -> None
 
 def test_sections_are_in_the_order_in_which_a_reader_asks(pages: dict[str, str]) -> None:
     order = [attributes["id"] for attributes in parsed(pages["sweep"]).all("h2")]
-    assert order == ["contents", "key-figures", "over-time", "breakdown", "distribution", "curves", "models",
+    assert order == ["contents", "key-figures", "over-time", "breakdown", "distribution", "curves", "points", "models",
                      "resources", "checks", "left-out", "method", "rejects"]  # fmt: skip
 
 
@@ -209,6 +227,9 @@ def test_names_from_the_data_are_text(pages: dict[str, str]) -> None:
     escaped = "&lt;script&gt;alert(1)&lt;/script&gt;"
     head = source[source.index("<header") : source.index("</header>")]
     assert head.count(escaped) >= 3  # experiment, label, sentence
+    assert f"left out of points, curves, effects and models: {escaped}" in head
+    assert f"1 line rejected: 1 {escaped}" in head
+    assert f"(no interval: {escaped})" not in source  # there is an interval
     assert escaped in source[source.index('<h2 id="rejects">') :]
     assert escaped in source[source.index('<h2 id="checks">') : source.index('<h2 id="method">')]
 
@@ -281,7 +302,7 @@ def test_what_is_missing_is_said_once(pages: dict[str, str]) -> None:
     assert "There are no effects" not in pages["two_k"]
 
 
-@pytest.mark.parametrize("left_out", [*sample.PER_RUN, "points", "curves", "models", "rejects"])
+@pytest.mark.parametrize("left_out", [*sample.PER_RUN, "points", "curves", "models", "rejects", "reject_reasons"])
 def test_any_table_may_be_missing(left_out: str) -> None:
     tables, facts = sample.sweep(1, numbers=(64,))
     del tables[left_out]
@@ -327,3 +348,41 @@ def test_json_cannot_end_its_script_element() -> None:
     text = report._json(json.dumps({"name": "</script><!--&\u2028"}, ensure_ascii=False))
     assert not set(text) & set("<>&\u2028")
     assert json.loads(text) == {"name": "</script><!--&\u2028"}
+
+
+def test_phases_are_shown_with_and_without_a_figure(pages: dict[str, str]) -> None:
+    tables, facts = sample.single()
+    alone = report.render({name: tables[name] for name in ("summary", "phases")}, facts)
+    for source in (pages["single"], alone):
+        breakdown = source[source.index('<h2 id="breakdown">') :]
+        table = breakdown[breakdown.index("Phases of each operation") :]
+        assert "<td>broker: write</td>" in table[: table.index("</table>")]
+    assert "Phases over time" in pages["single"]
+
+
+def test_an_interval_that_only_one_value_has_says_why_the_other_has_none() -> None:
+    tables, facts = sample.single()
+    rows = [
+        {**row, "throughput_low": None, "throughput_high": None, "interval_reason": "throughput: it has a trend"}
+        for row in tables["summary"].to_pylist()
+    ]
+    source = report.render({**tables, "summary": sample.table("summary", rows)}, facts)
+    assert "<td>95 %, batches, n = 20; none of throughput: it has a trend</td>" in source
+    assert "answers per second in the measured window (no interval: throughput: it has a trend)" in source
+
+
+def test_an_analysis_of_an_earlier_version_is_still_a_page(tmp_path: Path) -> None:
+    """Its files lack columns, which are null when they are loaded."""
+    tables, facts = sample.sweep(1, numbers=(64,))
+    new_columns = {
+        "summary": ["interval_kind", "interval_level", "interval_n", "interval_reason", "throughput_low"],
+        "distribution": ["low_ms", "high_ms"],
+        **{name: ["operation", "outcome", "stddev"] for name in ("points", "curves")},
+    }
+    for name, columns in new_columns.items():
+        tables[name] = tables[name].drop_columns(columns)
+    sample.write(tmp_path, tables, facts)
+    source = report.write(tmp_path).read_text("utf-8")
+    assert "There is no distribution" not in source  # there are shares
+    assert "Distribution of the response time" not in source
+    assert "There are no curves" in source

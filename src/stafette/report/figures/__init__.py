@@ -3,8 +3,17 @@ The report and the web pages use them; they need neither Spark nor files.
 """
 
 from stafette.report.figures.breakdown import breakdown, breakdown_by_point
-from stafette.report.figures.experiment_figures import effects, predicted_and_measured, scaling_curve, variation
+from stafette.report.figures.experiment_figures import (
+    curves_by_operation,
+    effects,
+    effects_by_operation,
+    predicted_and_measured,
+    scaling_curve,
+    variation,
+    variation_by_operation,
+)
 from stafette.report.figures.over_time import (
+    phases_over_time,
     processor_time,
     queue_lengths,
     response_time_over_time,
@@ -20,8 +29,11 @@ __all__ = [
     "Stages",
     "breakdown",
     "breakdown_by_point",
+    "curves_by_operation",
     "distribution",
     "effects",
+    "effects_by_operation",
+    "phases_over_time",
     "predicted_and_measured",
     "processor_time",
     "queue_lengths",
@@ -31,4 +43,5 @@ __all__ = [
     "share_below_limits",
     "throughput_over_time",
     "variation",
+    "variation_by_operation",
 ]

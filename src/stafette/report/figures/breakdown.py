@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from stafette.report.figures.style import PAPER, PHASES, Phase, finish, name_rows, number, plain, short, start
+from stafette.report.figures.style import PAPER, STACKED_PHASES, Phase, finish, name_rows, number, plain, short, start
 from stafette.report.figures.table_rows import Row, RunMetadata, Tables, by_series, select, series_name
 
 MAX_BARS = 24
@@ -14,7 +14,7 @@ MAX_BARS = 24
 
 def part(row: Row, phase: Phase) -> float | None:
     """Mean duration of a phase; None if it was not measured."""
-    value = next((row[column] for column in phase.columns if row.get(column) is not None), None)
+    value = row.get(phase.column)
     return None if value is None else float(value)
 
 
@@ -39,15 +39,11 @@ def breakdown_by_point(tables: Tables, runs: Sequence[RunMetadata], operation: s
 
 def _mean(rows: list[Row]) -> Row:
     """The mean over repetitions, each with the same weight."""
-    columns = [column for column in rows[0] if column.endswith("_ms") or column in PHASE_COLUMNS]
     means: Row = {}
-    for column in columns:
+    for column in (phase.column for phase in STACKED_PHASES):
         values = [row[column] for row in rows if row[column] is not None]
         means[column] = sum(values) / len(values) if values else None
     return means
-
-
-PHASE_COLUMNS = frozenset(column for phase in PHASES for column in phase.columns)
 
 
 def _bars(rows: dict[str, Row], title: str) -> go.Figure | None:
@@ -57,7 +53,7 @@ def _bars(rows: dict[str, Row], title: str) -> go.Figure | None:
     positions = list(range(len(rows)))
     totals = [0.0] * len(rows)
     figure = start()
-    for phase in PHASES:
+    for phase in STACKED_PHASES:
         lengths = [part(row, phase) for row in rows.values()]
         if not any(lengths):
             continue
@@ -77,7 +73,8 @@ def _bars(rows: dict[str, Row], title: str) -> go.Figure | None:
         )  # fmt: skip
     figure.add_trace(
         go.Scatter(
-            y=positions, x=totals, mode="text", text=[f" {number(total)}" for total in totals],
+            y=positions, x=[short(total) for total in totals], mode="text",
+            text=[f" {number(total)}" for total in totals],
             textposition="middle right", showlegend=False, hoverinfo="skip", cliponaxis=False,
         )
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A run over time: throughput, response time, queue lengths and processor time, second by second.
+"""A run over time: throughput, response time, phases, queue lengths and processor time, second by second.
 
 Warm-up and cool-down are shaded; a dotted line is where MSER-5 estimates the end of the warm-up.
 """
@@ -6,7 +6,7 @@ Warm-up and cool-down are shaded; a dotted line is where MSER-5 estimates the en
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -14,9 +14,12 @@ from plotly.subplots import make_subplots
 from stafette.report.figures.style import (
     GREY,
     INK,
+    PAPER,
     SEQUENCE,
     SHADE,
+    STACKED_PHASES,
     LineStyle,
+    Phase,
     finish,
     line_style,
     log_ticks,
@@ -36,6 +39,8 @@ from stafette.report.figures.table_rows import (
     tier_of,
 )
 from stafette.runs.outcomes import ALL
+
+Item = TypeVar("Item")
 
 MAX_POINTS = 600
 """More windows than this on one line are merged: nobody sees more, and the file stays small."""
@@ -103,6 +108,31 @@ def response_time_over_time(
     return finish(figure, 110 + PANEL * len(groups))
 
 
+def phases_over_time(
+    tables: Tables, run: str, stages: Stages = NO_STAGES, points: int = MAX_POINTS
+) -> go.Figure | None:
+    """Mean time of a request in each phase, window by window; the phases are stacked up to the response time."""
+    groups = _phase_windows(tables, run)
+    if not groups:
+        return None
+    lengths = {row["second"]: row["seconds"] for row in select(tables, "windows", run=run)}
+    middles = {second: second + lengths.get(second, 0.0) / 2 for second in groups}
+    unit = _Time(second + lengths.get(second, 0.0) for second in groups)
+    chunks = _chunks(list(groups), points)
+    figure = start()
+    for phase in STACKED_PHASES:
+        if not any(phase.name in rows for rows in groups.values()):
+            continue
+        x = [unit.of(sum(middles[second] for second in chunk) / len(chunk)) for chunk in chunks]
+        means = [_mean_per_request([groups[second] for second in chunk], phase.name) for chunk in chunks]
+        # The clocks' error can make the rest negative; an area cannot be.
+        figure.add_trace(_area(x, [short(max(0.0, mean)) for mean in means], phase))
+    _show_stages(figure, stages, unit, rows=1)
+    figure.update_yaxes(title_text="mean time per request (ms)")
+    figure.update_layout(hovermode="x unified", showlegend=True)
+    return finish(figure, 420)
+
+
 def queue_lengths(tables: Tables, run: str, stages: Stages = NO_STAGES, points: int = MAX_POINTS) -> go.Figure | None:
     """Messages waiting in each queue; the longest ones by name, the others as one line."""
     figure = _samples(tables, "queues", "queue", "messages", run, stages, points, "%{y:,.0f} messages")
@@ -140,7 +170,31 @@ class _Time:
         return round(seconds / self._length, 3)
 
 
-def _chunks(rows: list[Row], points: int) -> list[list[Row]]:
+def _phase_windows(tables: Tables, run: str) -> dict[float, dict[str, Row]]:
+    """Rows of each window in the order of time, by phase; without those of windows without requests."""
+    groups: dict[float, dict[str, Row]] = {}
+    for row in sorted(select(tables, "phase_windows", run=run), key=lambda row: row["second"]):
+        if row["count"] and row["mean_ms"] is not None:
+            groups.setdefault(row["second"], {})[row["phase"]] = row
+    return groups
+
+
+def _mean_per_request(windows: list[dict[str, Row]], phase: str) -> float:
+    """Time in a phase divided by the number of requests, of which not all need to pass it."""
+    total = sum(rows[phase]["mean_ms"] * rows[phase]["count"] for rows in windows if phase in rows)
+    requests: int = sum(max(row["count"] for row in rows.values()) for rows in windows)
+    return float(total / requests)
+
+
+def _area(x: list[float], y: list[float | None], phase: Phase) -> go.Scatter:
+    return go.Scatter(
+        x=x, y=y, name=phase.label, mode="lines", stackgroup="phases", hovertemplate="%{y:,.3~g} ms",
+        line={"color": phase.colour, "width": 0.5}, fillcolor=phase.colour,
+        fillpattern={"shape": phase.pattern, "size": 6, "solidity": 0.25, "fgcolor": PAPER, "bgcolor": phase.colour},
+    )  # fmt: skip
+
+
+def _chunks(rows: list[Item], points: int) -> list[list[Item]]:
     size = -(-len(rows) // points)
     return [rows[first : first + size] for first in range(0, len(rows), max(1, size))]
 

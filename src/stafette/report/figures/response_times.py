@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -20,31 +21,25 @@ ALL_ANSWERED = 0.99995
 def distribution(tables: Tables, run: str) -> go.Figure | None:
     """Share of requests per bin on a logarithmic axis, and below it the share up to each bin's end."""
     rows = select(tables, "distribution", run=run)
-    tier = tier_of(tables, "distribution", run) if rows and "tier" in rows[0] else None
-    groups = by_series(row for row in rows if tier is None or row["tier"] == tier)
+    groups = by_series(row for row in rows if row["count"] and row["high_ms"] is not None)
     groups = {series: group for series, group in groups.items() if series[0] != ALL}
     groups = dict(list(groups.items())[:MAX_SERIES])
     if not groups:
         return None
-    ratio = _ratio(rows)
+    drawn = [row for group in groups.values() for row in group]
+    axis_start, axis_end = _axis_range(drawn)
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.55, 0.45])
     for (operation, outcome), group in groups.items():
-        edges, counts = _fill_bins(group, ratio)
-        total = sum(counts)
-        shares = [short(100 * count / total) for count in counts]
-        below = [0.0]
-        for count in counts:
-            below.append(below[-1] + count)
+        bins = [_Bin(max(row["low_ms"], axis_start), row["high_ms"], row["count"]) for row in group]
+        bins.sort(key=lambda entry: entry.low)
         name, style = plain(series_name(operation, outcome)), line_style(operation, outcome)
-        figure.add_trace(_steps(edges, [*shares, 0.0], name, style, "hv", legend=True), row=1, col=1)
-        up_to = [short(100 * count / total) for count in below]
-        figure.add_trace(_steps(edges, up_to, name, style, "linear", legend=False), row=2, col=1)
+        figure.add_trace(_line(*_bin_shares(bins), name, style, "hv", legend=True), row=1, col=1)
+        figure.add_trace(_line(*_cumulative_shares(bins), name, style, "linear", legend=False), row=2, col=1)
     for guide in GUIDES:
         figure.add_hline(
             y=guide, line={"color": MUTED, "width": 1, "dash": "dot"}, row=2, col=1, opacity=0.7,
         )  # fmt: skip
-    lows = [row["bin_ms"] for row in rows if row["bin_ms"] > 0]
-    figure.update_xaxes(**log_ticks(min(lows, default=0.001), max(lows, default=1.0) * ratio))
+    figure.update_xaxes(**log_ticks(axis_start, axis_end), range=[math.log10(axis_start), math.log10(axis_end)])
     figure.update_xaxes(title_text="response time (ms, log)", row=2, col=1)
     figure.update_yaxes(title_text="% of requests per bin", row=1, col=1)
     figure.update_yaxes(title_text="% answered within", tickvals=[0, 25, 50, 75, 95], range=[0, 103], row=2, col=1)
@@ -89,32 +84,52 @@ def _informative_limits(rows: list[Row]) -> list[float]:
     return [limit for limit in limits if not sufficient or limit <= sufficient[0]]
 
 
-def _ratio(rows: list[Row]) -> float:
-    """The ratio of neighbouring bins' bounds; the smallest, as bins may be missing."""
-    bounds = sorted({row["bin_ms"] for row in rows if row["bin_ms"] > 0})
-    ratios = [high / low for low, high in itertools.pairwise(bounds)]
-    return max(min(ratios, default=2.0), 1.01)
+@dataclass(frozen=True)
+class _Bin:
+    """Requests that took from `low` to less than `high` milliseconds."""
+
+    low: float
+    high: float
+    count: int
 
 
-def _fill_bins(rows: list[Row], ratio: float) -> tuple[list[float | None], list[float]]:
-    """Edges and counts of all bins from the first to the last, including empty ones."""
-    counts = {row["bin_ms"]: row["count"] for row in rows if row["bin_ms"] > 0}
-    zero = sum(row["count"] for row in rows if row["bin_ms"] <= 0)
-    first = min(counts, default=0.001)
-    count_by_index: dict[int, float] = {}
-    for bound, count in counts.items():
-        index = round(math.log(bound / first) / math.log(ratio))
-        count_by_index[index] = count_by_index.get(index, 0) + count
-    if zero:
-        count_by_index[-1] = zero
-    indexes = range(min(count_by_index), max(count_by_index) + 1)
-    edges = [short(first * ratio**index) for index in [*indexes, indexes[-1] + 1]]
-    return edges, [count_by_index.get(index, 0) for index in indexes]
+def _axis_range(rows: list[Row]) -> tuple[float, float]:
+    """From the lowest to the highest edge; an edge at 0, which a logarithmic axis does not have, is at its start."""
+    edges = [edge for row in rows for edge in (row["low_ms"], row["high_ms"]) if edge > 0]
+    lowest = min(edges)
+    from_zero = any(row["low_ms"] <= 0 for row in rows)
+    return (lowest / 2 if from_zero else lowest), max(edges)
 
 
-def _steps(
-    x: list[float | None], y: list[float | None], name: str, style: LineStyle, shape: str, legend: bool
-) -> go.Scatter:
+def _bin_shares(bins: list[_Bin]) -> tuple[list[float], list[float | None]]:
+    """Steps: the share of each bin from its lower edge on, and 0 from its upper edge to the next bin."""
+    total = sum(entry.count for entry in bins)
+    x: list[float] = []
+    y: list[float | None] = []
+    for entry, following in itertools.zip_longest(bins, bins[1:]):
+        x.append(entry.low)
+        y.append(short(100 * entry.count / total))
+        if following is None or following.low > entry.high:
+            x.append(entry.high)
+            y.append(0.0)
+    return x, y
+
+
+def _cumulative_shares(bins: list[_Bin]) -> tuple[list[float], list[float | None]]:
+    """The share of requests below each edge."""
+    total = sum(entry.count for entry in bins)
+    x, y, below = [bins[0].low], [0.0], 0
+    for entry in bins:
+        if entry.low > x[-1]:
+            x.append(entry.low)
+            y.append(100 * below / total)
+        below += entry.count
+        x.append(entry.high)
+        y.append(100 * below / total)
+    return x, [short(share) for share in y]
+
+
+def _line(x: list[float], y: list[float | None], name: str, style: LineStyle, shape: str, legend: bool) -> go.Scatter:
     return go.Scatter(
         x=x, y=y, name=name, legendgroup=name, showlegend=legend, mode="lines",
         line={"color": style.colour, "dash": style.dash, "width": style.width, "shape": shape},

@@ -88,27 +88,36 @@ def line_style(operation: str, outcome: str = "ok") -> LineStyle:
 class Phase:
     """A part of the response time."""
 
-    columns: tuple[str, ...]
-    """Names its column may have."""
+    name: str
+    """In the tables of phases."""
+    column: str
+    """In the breakdown."""
     label: str
     colour: str
     pattern: str = ""
+    overlaps: bool = False
+    """Whether it is also a part of another phase, so that it cannot be stacked."""
 
 
 PHASES = (
-    Phase(("client_queue_ms",), "client: wait for a connection", PALE_PURPLE, ""),
-    Phase(("client_encode_ms",), "client: encode", PURPLE, ""),
-    Phase(("unexplained_ms",), "network and rest", PALE_GREY, "."),
-    Phase(("read_ms", "broker_read_ms", "read"), "broker: read", PALE_BLUE, ""),
-    Phase(("decode_ms", "broker_decode_ms", "decode"), "broker: decode", BLUE, ""),
-    Phase(("queue_ms", "broker_queue_ms", "queue"), "broker: wait for the database", SAND, "/"),
-    Phase(("database_ms", "broker_database_ms", "database"), "database", GREEN, ""),
-    Phase(("parked_ms", "broker_parked_ms", "parked"), "parked: wait for a message", GREY, "x"),
-    Phase(("encode_ms", "broker_encode_ms", "encode"), "broker: encode", SKY, "\\"),
-    Phase(("write_ms", "broker_write_ms", "write"), "broker: write", INK, ""),
-    Phase(("client_read_ms",), "client: read", PURPLE, "-"),
+    Phase("client_queue", "client_queue_ms", "client: wait for a connection", PALE_PURPLE),
+    Phase("client_encode", "client_encode_ms", "client: encode", PURPLE),
+    Phase("network", "unexplained_ms", "network and rest", PALE_GREY, "."),
+    Phase("read", "read_ms", "broker: read", PALE_BLUE),
+    Phase("decode", "decode_ms", "broker: decode", BLUE),
+    Phase("queue", "queue_ms", "broker: wait for the database", SAND, "/"),
+    Phase("database", "database_ms", "database", GREEN),
+    Phase("parked", "parked_ms", "parked: wait for a message", GREY, "x"),
+    Phase("encode", "encode_ms", "broker: encode", SKY, "\\"),
+    Phase("write", "write_ms", "broker: write", INK, overlaps=True),
+    Phase("client_read", "client_read_ms", "client: read", PURPLE, "-"),
 )
-"""In the order in which a request passes them; time that no phase explains is between client and broker."""
+"""In the order in which a request passes them; time that no phase explains is between client and broker.
+
+While the broker writes, the answer is on its way: this time is part of “network and rest”.
+"""
+STACKED_PHASES = tuple(phase for phase in PHASES if not phase.overlaps)
+"""Phases that add up to the response time."""
 
 
 def plain(text: Any, limit: int = MAX_NAME) -> str:
@@ -148,6 +157,11 @@ def log_ticks(low: float, high: float) -> dict[str, Any]:
 def short(value: float | None) -> float | None:
     """A value with five significant digits, so that the file stays small."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.5g}")
+
+
+def percent(level: Any) -> str:
+    """A confidence level in percent; empty if it is unknown."""
+    return f"{100 * level:.6g} %" if isinstance(level, int | float) else ""
 
 
 @functools.cache
@@ -198,7 +212,7 @@ def finish(figure: go.Figure, height: int) -> go.Figure:
 
 
 def error_bars(middles: list[Any], lows: list[Any], highs: list[Any], colour: str) -> dict[str, Any] | None:
-    """95 % intervals as error bars; None if no point has one."""
+    """Confidence intervals as error bars; None if no point has one."""
     points = [(m, lo, hi) for m, lo, hi in zip(middles, lows, highs, strict=True)]
     if not any(lo is not None and hi is not None for _, lo, hi in points):
         return None

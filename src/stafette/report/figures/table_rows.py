@@ -21,6 +21,9 @@ Row = dict[str, Any]
 Series = tuple[str, str]
 """An operation and an outcome."""
 
+WHOLE = {"operation": ALL, "outcome": ANSWERED}
+"""Columns of the rows over all answered requests."""
+
 ORDER = ("send", "receive", "peek", "lease", "ack", "echo", "waiting_queues")
 """The order of operations with equal counts."""
 PLAIN_OUTCOMES = frozenset({"ok", ANSWERED, ""})
