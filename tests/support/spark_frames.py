@@ -7,8 +7,12 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from stafette.pipeline import job
+from stafette.pipeline.job import Analysis
+from stafette.pipeline.options import Options
+from stafette.pipeline.sources import native
 from stafette.pipeline.sources.base import Source
 
 PYTHON_NODES = ("PythonUDF", "BatchEvalPython", "ArrowEvalPython", "MapInPandas", "MapInArrow", "FlatMapGroups")
@@ -23,6 +27,24 @@ def rejects(source: Source, folder: Path) -> list[tuple[str, int, str, str]]:
     """The rejects, with files by their path in the folder, in order."""
     found = [(row["file"], row["line"], row["text"], row["reason"]) for row in source.rejects.collect()]
     return sorted((str(Path(file).relative_to(folder)), *rest) for file, *rest in found)
+
+
+def analyzed_runs(
+    spark: SparkSession,
+    folder: Path | str,
+    *,
+    out: Path | None = None,
+    requests: str | None = None,
+    options: Options | None = None,
+) -> Analysis:
+    """The analysis of a folder of runs, whose requests are kept in it."""
+    return job.analyze(
+        spark,
+        lambda session, *, kept: native.read(session, [folder], kept=kept),
+        requests=requests or f"{folder}/requests",
+        out=out,
+        options=options,
+    )
 
 
 def runs_python(frame: DataFrame) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,7 +18,7 @@ from stafette.runs.layout import ANALYSIS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from stafette.pipeline.job import Analysis
+    from stafette.pipeline.job import Analysis, Reader
     from stafette.pipeline.options import Options
     from stafette.pipeline.sources.base import Source
 
@@ -31,7 +31,8 @@ SUMMARY_COLUMNS = (
     "p99_ms",
     "max_ms",
     "throughput_per_s",
-    "ci95_ms",
+    "mean_interval_ms",
+    "throughput_interval_per_s",
 )
 """Columns of the printed summary, after those that name a row."""
 
@@ -66,6 +67,12 @@ def analyze(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the results; default: `analysis` in the first folder.")
     ] = None,
+    requests: Annotated[
+        str | None,
+        typer.Option(
+            "--requests", help="Folder or URL where requests are kept; default: `requests` in the first folder."
+        ),
+    ] = None,
     window: Annotated[float, typer.Option("--window", help="Length of a window in seconds.")] = 1.0,
     limits: Annotated[
         str | None,
@@ -75,6 +82,9 @@ def analyze(
     warm_up: Annotated[
         str | None, typer.Option("--warm-up", help="Seconds, or auto; default: as the run was defined.")
     ] = None,
+    include_invalid: Annotated[
+        bool, typer.Option("--include-invalid", help="Count runs that are not valid in points, curves and effects.")
+    ] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Show a run while it is measured, then analyse it.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -83,7 +93,7 @@ def analyze(
     Example: stafette analyze runs/ftab-6-0001 --master spark://head:7077
     """
     _check_libraries()
-    options = _options(window, limits, level, warm_up)
+    options = _options(window, limits, level, warm_up, include_invalid=include_invalid)
     read = _reader(source, mapping, folders)
     target = out or _default_target(folders[0])
     settings = dict(_setting(text) for text in conf or [])
@@ -92,14 +102,15 @@ def analyze(
     if master is not None and remote is not None:
         raise InvalidRequest("--master and --remote exclude each other; give one of them")
     say("starting Spark")
-    from stafette.pipeline import job, session
+    from stafette.pipeline import job, session, store
     from stafette.report import page
 
     spark = session.start(master=master, remote=remote, conf=settings)
     try:
         if follow:
             _follow(spark, Path(folders[0]), window, as_json=as_json)
-        analysis = job.analyze(spark, read, out=target, options=options, progress=say)
+        kept_requests = requests or store.default_root(folders[0], str(target))
+        analysis = job.analyze(spark, read, requests=kept_requests, out=target, options=options, progress=say)
     finally:
         spark.stop()
     _show(analysis, page.write(target), as_json=as_json)
@@ -119,14 +130,16 @@ def _default_target(folder: str) -> Path:
     return Path(folder) / ANALYSIS
 
 
-def _options(window: float, limits: str | None, level: float, warm_up: str | None) -> Options:
+def _options(window: float, limits: str | None, level: float, warm_up: str | None, *, include_invalid: bool) -> Options:
     from stafette.pipeline.options import LIMITS_MS, Options
 
     limits_ms = LIMITS_MS if limits is None else tuple(_number(text, "--limits") for text in limits.split(","))
     warm_up_seconds: float | Literal["auto"] | None = None
     if warm_up is not None:
         warm_up_seconds = "auto" if warm_up == "auto" else _number(warm_up, "--warm-up")
-    return Options(window_s=window, limits_ms=limits_ms, level=level, warm_up=warm_up_seconds)
+    return Options(
+        window_s=window, limits_ms=limits_ms, level=level, warm_up=warm_up_seconds, include_invalid=include_invalid
+    )
 
 
 def _number(text: str, option: str) -> float:
@@ -143,26 +156,26 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _reader(kind: Kind, mapping: Path | None, folders: Sequence[str]) -> Callable[[SparkSession], Source]:
+def _reader(kind: Kind, mapping: Path | None, folders: Sequence[str]) -> Reader:
     if (mapping is not None) != (kind is Kind.CSV):
         raise InvalidRequest("--mapping and --source csv need each other; give both or neither")
     for folder in folders:
         if "://" not in folder and not Path(folder).exists():
             raise InvalidRequest(f"there is no folder {folder}")
 
-    def read(spark: SparkSession) -> Source:
+    def read(spark: SparkSession, *, kept: frozenset[str]) -> Source:
         if kind is Kind.NATIVE:
             from stafette.pipeline.sources import native
 
-            return native.read(spark, folders)
+            return native.read(spark, folders, kept=kept)
         if kind is Kind.MLMQ:
             from stafette.pipeline.sources import mlmq
 
-            return mlmq.read(spark, folders)
+            return mlmq.read(spark, folders, kept=kept)
         from stafette.pipeline.sources import delimited
 
         assert mapping is not None
-        return delimited.read(spark, folders, mapping)
+        return delimited.read(spark, folders, mapping, kept=kept)
 
     return read
 
@@ -192,7 +205,7 @@ def _show(analysis: Analysis, report: Path, *, as_json: bool) -> None:
 
 
 def _format_cell(row: Mapping[str, Any], name: str) -> Any:
-    if name == "ci95_ms":
+    if name in {"mean_interval_ms", "throughput_interval_per_s"}:
         return None if row[name] is None else f"{row[name][0]:.4g} to {row[name][1]:.4g}"
     return row[name]
 

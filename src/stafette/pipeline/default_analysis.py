@@ -29,7 +29,7 @@ def report(folder: Path, say: Callable[[str], None]) -> Path:
     """Analyse a folder of runs; where the report is."""
     if (reason := why_not()) is not None:
         raise InvalidRequest(reason)
-    from stafette.pipeline import job, session  # they bring Spark
+    from stafette.pipeline import job, session, store  # they bring Spark
     from stafette.pipeline.sources import native
     from stafette.report import page  # and this one Plotly
 
@@ -37,7 +37,13 @@ def report(folder: Path, say: Callable[[str], None]) -> Path:
     spark = session.start()
     try:
         place = folder / ANALYSIS
-        job.analyze(spark, lambda spark: native.read(spark, [folder]), out=place, progress=say)
+        job.analyze(
+            spark,
+            lambda spark, *, kept: native.read(spark, [folder], kept=kept),
+            requests=store.default_root(str(folder), str(place)),
+            out=place,
+            progress=say,
+        )
     finally:
         spark.stop()
     return page.write(place)

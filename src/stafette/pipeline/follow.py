@@ -1,39 +1,40 @@
-"""A run while it goes on: the first pass of the analysis as a stream over the trace files that are closed already.
+"""A run while it goes on: a stream over the trace files that are closed already.
 
-The same counts as in the batch, kept up to date, so that they are equal once the run has ended. The percentiles of the
-live view are as fine as their bins, within 6 %; the analysis that follows has exact ones.
+The rows are counted by window and microsecond, by the functions of the analysis. The state of the stream has only
+windows that can still get rows: a watermark closes the others, and their counts go to Parquet files. With those and a
+checkpoint a stream that was ended goes on where it stopped. When the run has ended, the same functions count all of it.
 """
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline import counted, ranks
+from stafette.pipeline import counts, requests, results, times
+from stafette.pipeline.run_tables import MICROSECONDS
 from stafette.pipeline.run_times import RunTimes
-from stafette.pipeline.schema import ROWS
-from stafette.pipeline.transforms import counts
-from stafette.pipeline.transforms.bins import lower_bounds
-from stafette.runs.layout import RUN_FILE, TRACES
+from stafette.pipeline.schema import ROWS, small
+from stafette.report.result_tables import WINDOW_PERCENTILES
+from stafette.runs.layout import REQUESTS, RUN_FILE, TRACES
+from stafette.runs.moments import mean_ms
 from stafette.runs.records import RunOutline, outline
 from stafette.runs.window import SECOND, Window
 
 EVERY_SECONDS = 3.0
+LATENESS_SECONDS = 15
+"""How long a window waits for rows: a chunk of a trace is closed every 5 s, and then written."""
 RUNNING = "running"
 NEVER = 2**62
 """The end of a window that is not over yet."""
-SHOWN = {"p50_ms": 500, "p95_ms": 950, "p99_ms": 990}
-
-_numbers = itertools.count(1)
+KEYS = ("run_code", "code", "ended", "measured")
 
 
 def follow(
@@ -43,42 +44,99 @@ def follow(
     """Show what a run has come to, again and again, until it has ended."""
     while _state(folder) == RUNNING and not any((folder / TRACES).glob("*.parquet")):
         time.sleep(every_s)
-    timed = begun(spark, folder)
+    timed = begun(spark, folder, round(window_s * SECOND))
     if timed is None:
         return
-    query = stream(spark, folder, [timed], round(window_s * SECOND), every_s=every_s)
-    named: dict[int, dict[str, Any]] = {}
+    query = stream(spark, folder, timed, every_s=every_s)
     try:
-        running = True
-        while running:
-            running = _state(folder) == RUNNING
-            if running:
-                query.awaitTermination(max(1, round(every_s)))
-            else:
-                query.processAllAvailable()
-            show(live(spark, folder, counts_of(spark, query), timed, named))
+        while _state(folder) == RUNNING:
+            query.awaitTermination(max(1, round(every_s)))
+            show(live(spark, folder, closed(spark, folder, timed), timed))
     finally:
         query.stop()
+    timed = begun(spark, folder, timed.window_ns)
+    assert timed is not None
+    show(live(spark, folder, counted(_files(spark, folder), timed), timed))
 
 
-def stream(
-    spark: SparkSession, folder: Path, runs: Sequence[RunTimes], window_ns: int, *, every_s: float | None = None
-) -> StreamingQuery:
-    """Counts of the closed files, kept in a table in memory; without an interval, of those that are there now."""
+def counted(rows: DataFrame, run: RunTimes) -> DataFrame:
+    """Counts by microsecond of what began in each window, and of what ended, apart; `at` is when the window begins."""
+    by_tier = results.by_tier(requests.of_traces(rows, paired=False))
+    timed = times.join(by_tier, times.frame(rows.sparkSession, [run]))
+    nothing = F.lit(0).cast("long")
+    both = _windowed(timed, "begin_ns", F.col("response_ns"), ended=False).unionAll(
+        _windowed(timed, "end_ns", nothing, ended=True)
+    )
+    at = F.timestamp_micros(F.expr("(load_start + window * window_ns) div 1000"))
+    late = both.withColumn("at", at).withWatermark("at", f"{LATENESS_SECONDS} seconds")
+    return counts.count(late, ("at", *KEYS), "response_ns")
+
+
+def _windowed(timed: DataFrame, moment: str, response: Column, *, ended: bool) -> DataFrame:
+    inside = timed.where(times.loaded(moment))
+    return inside.select(
+        "run_code",
+        "code",
+        F.lit(ended).alias("ended"),
+        times.measured(moment).alias("measured"),
+        times.window(moment).alias("window"),
+        "load_start",
+        "window_ns",
+        response.alias("response_ns"),
+    )
+
+
+def stream(spark: SparkSession, folder: Path, run: RunTimes, *, every_s: float | None = None) -> StreamingQuery:
+    """Count the closed files as they come; without an interval, those that are there now."""
     rows = spark.readStream.schema(ROWS).option("pathGlobFilter", "*.parquet").parquet(str(folder / TRACES))
-    writer = counts.coarse(rows, runs, window_ns).writeStream.outputMode("complete").format("memory")
-    named = writer.queryName(f"stafette_follow_{next(_numbers)}")
+    sink = _sink(folder, run)
+    writer = counted(rows, run).writeStream.outputMode("append").format("parquet")
+    writer = writer.option("path", f"{sink}/windows").option("checkpointLocation", f"{sink}/checkpoint")
     if every_s is None:
-        return named.trigger(availableNow=True).start()
-    return named.trigger(processingTime=f"{every_s:g} seconds").start()
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{every_s:g} seconds").start()
 
 
-def counts_of(spark: SparkSession, query: StreamingQuery) -> pa.Table:
-    """What has been counted so far."""
-    return spark.table(str(query.name)).toArrow()
+def closed(spark: SparkSession, folder: Path, run: RunTimes) -> DataFrame:
+    """The counts of the windows that are closed."""
+    schema: StructType = counted(small(spark, [], ROWS), run).schema
+    path = f"{_sink(folder, run)}/windows"
+    return spark.read.schema(schema).parquet(path) if Path(path).exists() else small(spark, [], schema)
 
 
-def begun(spark: SparkSession, folder: Path) -> RunTimes | None:
+def _sink(folder: Path, run: RunTimes) -> str:
+    """Windows of another length are another stream."""
+    return f"{folder.absolute()}/{REQUESTS}/live-{run.window_ns}"
+
+
+def live(spark: SparkSession, folder: Path, windows: DataFrame, run: RunTimes) -> list[dict[str, Any]]:
+    """The summary of counted windows."""
+    named = {
+        row["code"]: {name: row[name] for name in ("tier", "operation", "outcome")} | {"answered": row["answered_code"]}
+        for row in results.group_names(requests.names_of(_files(spark, folder))).collect()
+    }
+    names = small(spark, [(code, row["answered"]) for code, row in named.items()], "code long, answered_code long")
+    last = windows.agg(F.unix_micros(F.max("at"))).collect()[0][0]
+    if last is None:
+        return []
+    merged = counts.merge(results.also_answered(windows.where("measured"), names), ("code", "ended"))
+    figures = counts.figures(merged, ("code", "ended"), WINDOW_PERCENTILES).collect()
+    end_ns = min(1000 * last + run.window_ns, run.measured.end_ns, run.load.end_ns)
+    seconds = max(1, end_ns - run.measured.start_ns) / SECOND
+    answers = {row["code"]: row["count"] for row in figures if row["ended"]}
+    rows = [
+        {"run": run.run}
+        | {name: named[row["code"]][name] for name in ("tier", "operation", "outcome")}
+        | {"count": row["count"], "throughput_per_s": answers.get(row["code"], 0) / seconds}
+        | {"mean_ms": mean_ms(row["count"], row["total_ns"])}
+        | {name: row[name] / MICROSECONDS for name in WINDOW_PERCENTILES}
+        for row in figures
+        if not row["ended"]
+    ]
+    return sorted(rows, key=lambda row: (row["tier"], row["operation"], row["outcome"]))
+
+
+def begun(spark: SparkSession, folder: Path, window_ns: int = SECOND) -> RunTimes | None:
     """When the load of a run began, by its record or by its first rows; None while there are none."""
     record = _record(folder)
     first = record.load.start_ns if record.load else _files(spark, folder).agg(F.min("intended_ns")).collect()[0][0]
@@ -86,43 +144,7 @@ def begun(spark: SparkSession, folder: Path) -> RunTimes | None:
         return None
     warm_up = float(record.settings.get("run", {}).get("warm_up", 0.0))
     measured = record.window or Window(first + round(warm_up * SECOND), NEVER)
-    return RunTimes(record.id, record.load or Window(first, NEVER), measured)
-
-
-def live(
-    spark: SparkSession, folder: Path, coarse: pa.Table, timed: RunTimes, named: dict[int, dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """The summary so far. `named` remembers what codes stand for."""
-    missing = set(coarse["code"].unique().to_pylist()) - named.keys()
-    if missing:
-        found = counts.names(_files(spark, folder), only=sorted(missing)).toArrow().to_pylist()
-        named |= {row["code"]: row for row in found}
-    if not coarse.num_rows:
-        return []
-    groups = counted.Groups(pa.Table.from_pylist(list(named.values())))
-    cells = counted.cells(coarse, groups)
-    inside, done = cells.where(cells.starts), cells.where(cells.ends)
-    last = max(int(done.last.max()) + 1 if len(done.last) else 0, 1)
-    seconds = (
-        max(1e-9, last - timed.since_load_s(timed.measured.start_ns))
-        if timed.measured.end_ns == NEVER
-        else timed.measured.seconds
-    )
-    total, count, answers = (
-        counted.sums(group, column, len(groups))
-        for group, column in (
-            (inside.group, inside.total_ns), (inside.group, inside.count), (done.group, done.count)
-        )
-    )  # fmt: skip
-    located = ranks.locate(inside.group, inside.bin, inside.count, list(SHOWN.values()))
-    rows = []
-    for key, bins in zip(located.keys, lower_bounds(located.bins), strict=True):
-        percentiles = dict(zip(SHOWN, (float(bound) / 1000 for bound in bins), strict=True))
-        figures = {"count": int(count[key]), "throughput_per_s": float(answers[key] / seconds)}
-        rows.append(
-            vars(groups.listed[key]) | figures | {"mean_ms": float(total[key] / count[key] / 1e6)} | percentiles
-        )
-    return rows
+    return RunTimes(record.id, record.load or Window(first, NEVER), measured, window_ns)
 
 
 def _files(spark: SparkSession, folder: Path) -> DataFrame:

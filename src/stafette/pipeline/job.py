@@ -1,19 +1,20 @@
-"""An analysis, from traces to result tables: read, check, reduce, model, write.
+"""An analysis: traces become requests, requests become result tables.
 
-Spark sees the rows; what it gives back is small, and the rest is numpy. It makes few jobs, because small inputs, which
-are most, cost little but the making of them.
+Spark sees the rows; what it gives back is small, and the rest works on small tables. It makes few jobs, because small
+inputs, which are most, cost little but the making of them.
 """
 
 from __future__ import annotations
 
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,12 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline import counting, models, over_runs, run_checks
+from stafette.pipeline import models, over_runs, results, run_checks, run_tables, sample_tables, store, times
 from stafette.pipeline.options import Options
+from stafette.pipeline.run_tables import Group, Names, Series
 from stafette.pipeline.run_times import RunTimes
-from stafette.pipeline.sources.base import Run, Source
-from stafette.pipeline.transforms import samples, tiers
-from stafette.pipeline.transforms.counts import Names
+from stafette.pipeline.schema import REJECTS, small
+from stafette.pipeline.sources import files
+from stafette.pipeline.sources.base import BadFile, Run, Source
+from stafette.pipeline.sources.made_up import runs_of
 from stafette.report import result_files, result_tables
 from stafette.runs.window import SECOND, Window
 
@@ -36,6 +39,14 @@ MOST_WINDOWS = 200_000
 MOST_REJECTS = 10_000
 """Rejected lines that are kept; the others are counted."""
 DATABASE = "database"
+
+
+class Reader(Protocol):
+    """Reads a source, but for runs whose fingerprint is among those that are kept."""
+
+    def __call__(self, spark: SparkSession, *, kept: frozenset[str]) -> Source:
+        """What was read."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -62,61 +73,114 @@ class _Clock:
         self.seconds[name] = round(time.perf_counter() - began, 3)
 
 
+@dataclass(frozen=True)
+class _Requests:
+    """What the results are made of."""
+
+    frame: DataFrame
+    rejects: DataFrame
+    runs: Sequence[Run]
+    names: Names
+    groups: DataFrame
+    """The codes with their names, as `results.group_names` gives them."""
+
+
 def analyze(
     spark: SparkSession,
-    read: Callable[[SparkSession], Source],
+    read: Reader,
     *,
+    requests: str,
     out: Path | None = None,
     options: Options | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Analysis:
-    """Analyse what a source gives, and write the results if there is a place for them."""
+    """Analyse what a source gives, and write the results if there is a place for them.
+
+    `requests` is the folder, or a URL that Spark knows, where requests are kept.
+    """
     clock, options = _Clock(progress), options or Options()
     with clock.step("read"):
-        source = read(spark)
-        spans = spans_of(source, options)
-    with clock.step("count"):
-        counted = counting.count(source.rows, spans, options.limits_us, options.level, source.names)
+        source, asked = _ingest(spark, read, requests)
+        spans = spans_of(asked.runs, options)
+    with clock.step("aggregate"):
+        tables, groups = _run_tables(asked, spans, options)
         if options.warm_up == "auto":
-            spans = _warmed_up(spans, counted.windows)
-            counted = counting.count(source.rows, spans, options.limits_us, options.level, source.names)
-    found = {name: getattr(counted, name) for name in ("summary", "windows", "shares", "distribution")}
-    with clock.step("join"):
-        found |= _tiers(source, spans, counted.names)
+            spans = _warmed_up(spans, groups)
+            tables, groups = _run_tables(asked, spans, options)
     with clock.step("samples"):
-        found |= _samples(source, spans)
-        rejects, rejected = _rejects(source.rejects)
-        found["rejects"] = rejects
+        sampled, bad_samples = _samples(source, spans)
+        tables |= sampled | _rejects(asked.rejects, [*source.bad, *bad_samples])
     with clock.step("model"):
-        concluded, notes = _conclusions(source.runs, spans, found, options)
-        found |= concluded
-    facts = _facts(source, spans, found, options) | {
-        "rows": counted.rows, "rejected": rejected, "notes": notes, "seconds": clock.seconds,
-    }  # fmt: skip
+        concluded, notes, left_out = _conclusions(asked.runs, spans, tables, groups, options)
+        tables |= concluded
+    facts = _facts(asked.runs, spans, tables, options) | {
+        "rows": _total(tables["joins"], "client_rows") + _total(tables["joins"], "broker_rows"),
+        "rejected": _total(tables["reject_reasons"], "count"),
+        "left_out": left_out,
+        "notes": notes,
+        "seconds": clock.seconds,
+    }
     if out is not None:
         with clock.step("write"):
-            result_files.write(out, found, facts)
-    return Analysis(found, facts, out)
+            result_files.write(out, tables, facts)
+    return Analysis(tables, facts, out)
 
 
 # Read
 
 
-def spans_of(source: Source, options: Options) -> list[RunTimes]:
-    """When each run was under load and what of it counts; of runs that do not say, as their rows say."""
-    runs = [run for run in source.runs if run.state == "done"]
+def _ingest(spark: SparkSession, read: Reader, root: str) -> tuple[Source, _Requests]:
+    """Make requests of what is new, and take those that are kept."""
+    kept = store.kept(spark, root)
+    source = read(spark, kept=frozenset(run.fingerprint for run in kept.values()))
+    try:
+        if source.fresh:
+            kept |= _added(spark, root, source)
+    finally:
+        source.release()
+    runs = {run: kept[run] for run in source.fingerprints if run in kept}
     if not runs:
-        raise InvalidRequest("no run is done; wait for one to end, or use --follow")
-    unknown = [run.run for run in runs if run.load is None]
-    loads = {run.run: run.load for run in runs if run.load is not None}
-    if unknown:
-        seen = source.rows.where(F.col("run").isin(unknown)).groupBy("run")
-        loads |= {
-            run: Window(first, last + 1)
-            for run, first, last in seen.agg(F.min("intended_ns"), F.max("end_ns")).collect()
-        }
+        raise InvalidRequest("no run is done, or none has any rows; wait for one to end, or use --follow")
+    frame = store.requests_of(spark, root, runs)
+    named = store.names_of(spark, root, runs).persist()
+    coded = results.group_names(named).collect()
+    names = Names(
+        {row["run_code"]: row["run"] for row in named.select("run_code", "run").distinct().collect()},
+        {row["code"]: (row["tier"], row["operation"], row["outcome"]) for row in coded},
+    )
+    schema = "code long, tier string, operation string, outcome string, answered_code long"
+    groups = small(
+        spark,
+        [tuple(row[name] for name in schema.replace(" long", "").replace(" string", "").split(", ")) for row in coded],
+        schema,
+    )
+    return source, _Requests(
+        frame,
+        store.rejects_of(spark, root, runs),
+        source.runs or runs_of(frame, names.runs, source.folders),
+        names,
+        groups,
+    )
+
+
+def _added(spark: SparkSession, root: str, source: Source) -> dict[str, store.Kept]:
+    """Add the source's fresh runs; a file that turns out to be bad is left out, and named in the rejects."""
+    bad = 0
+    while True:
+        try:
+            return store.add(spark, root, source)
+        except files.SPARK_ERRORS as error:
+            culprit = files.unreadable(error)
+            bad += 1
+            if culprit is None or source.without is None or bad > files.MOST_BAD:
+                raise
+            source = source.without(culprit)
+
+
+def spans_of(runs: Sequence[Run], options: Options) -> list[RunTimes]:
+    """When each run was under load and what of it counts."""
     window_ns = round(options.window_s * SECOND)
-    spans = [_times(run, loads[run.run], window_ns, options) for run in runs if run.run in loads]
+    spans = [_times(run, run.load, window_ns, options) for run in runs if run.state == "done" and run.load is not None]
     if not spans:
         raise InvalidRequest("no run has any rows; look into its logs")
     if sum(span.windows for span in spans) > MOST_WINDOWS:
@@ -135,9 +199,9 @@ def _times(run: Run, load: Window, window_ns: int, options: Options) -> RunTimes
     return RunTimes(run.run, load, measured, window_ns)
 
 
-def _warmed_up(spans: Sequence[RunTimes], windows: pa.Table) -> list[RunTimes]:
+def _warmed_up(spans: Sequence[RunTimes], groups: Mapping[Group, Series]) -> list[RunTimes]:
     """The same, measured from where MSER-5 sees the end of the warm-up; as given where it sees none."""
-    found = {row["run"]: row["found_s"] for row in run_checks.warm_ups(spans, windows).to_pylist()}
+    found = {row["run"]: row["found_s"] for row in run_checks.warm_ups(spans, groups).to_pylist()}
     return [
         span if found[span.run] is None
         else replace(span, measured=Window(_after(span, found[span.run]), span.measured.end_ns))
@@ -149,71 +213,106 @@ def _after(span: RunTimes, seconds: float) -> int:
     return span.load.start_ns + round(seconds * SECOND)
 
 
-# Reduce
+# Aggregate
 
 
-def _tiers(source: Source, spans: Sequence[RunTimes], names: Sequence[Names]) -> dict[str, pa.Table]:
-    """The tables of both tiers together."""
-    named = {(run, operation, outcome) for run, _, operation, outcome in names}
-    joined = tiers.joined(source.rows, spans, sorted(named)).toArrow().to_pylist()
-    sums = dict.fromkeys(("clients", "brokers", "both", "never_sent"), 0)
-    by_run: dict[str, dict[str, int]] = {}
-    for row in joined:
-        mine = by_run.setdefault(row["run"], dict(sums))
-        for name in sums:
-            mine[name] += row[name]
-    joins = [
-        {"run": run, "client_rows": mine["clients"], "broker_rows": mine["brokers"], "joined": mine["both"]}
-        | {"client_only": mine["clients"] - mine["both"] - mine["never_sent"]}
-        | {"broker_only": mine["brokers"] - mine["both"], "never_sent": mine["never_sent"]}
-        for run, mine in sorted(by_run.items())
-    ]
-    columns = result_tables.TABLES["breakdown"].names
-    parts = [{name: row[name] for name in columns} for row in joined if row["count"]]
-    parts.sort(key=lambda row: (row["run"], row["operation"], row["outcome"]))
-    return {"joins": result_tables.table("joins", joins), "breakdown": result_tables.table("breakdown", parts)}
-
-
-def _samples(source: Source, spans: Sequence[RunTimes]) -> dict[str, pa.Table]:
-    if source.samples is None:
-        return {name: result_tables.TABLES[name].empty_table() for name in ("queues", "costs")}
-    queues = samples.queues(source.samples.queues, spans).toArrow()
-    costs = samples.costs(source.samples.processes, spans).toArrow()
+def _run_tables(
+    asked: _Requests, spans: Sequence[RunTimes], options: Options
+) -> tuple[dict[str, pa.Table], dict[Group, Series]]:
+    """All tables of single runs, and the windows of each group."""
+    by_run, names = {span.run: span for span in spans}, asked.names
+    run_times = times.frame(asked.frame.sparkSession, spans)
+    rows = results.by_tier(asked.frame)
+    measured = results.measured_counts(rows, run_times, asked.groups).persist()
+    figures = results.summary(measured, options.limits_us).toArrow().to_pylist()
+    bins = results.distribution(measured).toArrow().to_pylist()
+    measured.unpersist()
+    groups = run_tables.series(
+        results.windows(rows, run_times, asked.groups, spans[0].window_ns).toArrow(), names, by_run
+    )
+    by_window = results.tiers(asked.frame, run_times).toArrow().to_pylist()
+    phases = results.phases(asked.frame, run_times).toArrow().to_pylist()
+    stationarity = run_checks.stationary(spans, groups)
     return {
-        "queues": queues.cast(result_tables.TABLES["queues"]).sort_by(
-            [("run", "ascending"), ("second", "ascending"), ("queue", "ascending")]
-        ),
-        "costs": costs.cast(result_tables.TABLES["costs"]).sort_by(
-            [("run", "ascending"), ("second", "ascending"), ("process", "ascending")]
+        "summary": run_tables.summary(figures, groups, names, by_run, run_checks.trends(stationarity), options.level),
+        "shares": run_tables.shares(figures, names, options.limits_us),
+        "distribution": run_tables.distribution(bins, names),
+        "windows": run_tables.windows(groups, by_run),
+        "joins": run_tables.joins(by_window, names),
+        "phase_windows": run_tables.phase_windows(by_window, names, by_run),
+        "phases": run_tables.phases(phases, names),
+        "breakdown": run_tables.breakdown(phases, names),
+        "stationarity": stationarity,
+        "warm_up": run_checks.warm_ups(spans, groups),
+    }, groups
+
+
+def _samples(source: Source, spans: Sequence[RunTimes]) -> tuple[dict[str, pa.Table], list[BadFile]]:
+    samples = source.samples
+    if samples is None:
+        return {name: result_tables.TABLES[name].empty_table() for name in ("queues", "costs")}, []
+
+    def collect(bad: Sequence[BadFile]) -> dict[str, pa.Table]:
+        good = samples.without(bad) if bad else samples
+        return {
+            "queues": _ordered(sample_tables.queues(good.queues, spans), "queues", "queue"),
+            "costs": _ordered(sample_tables.costs(good.processes, spans), "costs", "process"),
+        }
+
+    return files.retry(collect)
+
+
+def _ordered(frame: DataFrame, table: str, name: str) -> pa.Table:
+    order = [("run", "ascending"), ("second", "ascending"), (name, "ascending")]
+    return frame.toArrow().cast(result_tables.TABLES[table]).sort_by(order)
+
+
+def _rejects(rejects: DataFrame, bad: Sequence[BadFile]) -> dict[str, pa.Table]:
+    """Rejected lines, at most so many, and how many there are for which reason."""
+    here = [{"file": each.file, "line": 0, "text": "", "reason": each.reason} for each in bad]
+    sample = rejects.limit(MOST_REJECTS).toArrow().select(REJECTS.names).cast(result_tables.TABLES["rejects"])
+    reasons = Counter(sample["reason"].to_pylist())
+    if sample.num_rows == MOST_REJECTS:
+        by_reason = rejects.groupBy("reason").agg(F.count(F.lit(1)).alias("count")).collect()
+        reasons = Counter({row["reason"]: row["count"] for row in by_reason})
+    reasons += Counter(each.reason for each in bad)
+    return {
+        "rejects": pa.concat_tables([sample, result_tables.table("rejects", here)]),
+        "reject_reasons": result_tables.table(
+            "reject_reasons", [{"reason": reason, "count": count} for reason, count in reasons.most_common()]
         ),
     }
 
 
-def _rejects(rejects: DataFrame) -> tuple[pa.Table, int]:
-    kept = rejects.limit(MOST_REJECTS).toArrow().cast(result_tables.TABLES["rejects"])
-    return kept, rejects.count() if kept.num_rows == MOST_REJECTS else kept.num_rows
+def _total(table: pa.Table, column: str) -> int:
+    return pc.sum(table[column]).as_py() or 0
 
 
 # Model
 
 
 def _conclusions(
-    runs: Sequence[Run], spans: Sequence[RunTimes], found: Mapping[str, pa.Table], options: Options
-) -> tuple[dict[str, pa.Table], list[str]]:
-    measured = over_runs.measured(runs, found["summary"])
-    busy, network = busy_cores(spans, found["costs"]), _network(found["breakdown"])
+    runs: Sequence[Run],
+    spans: Sequence[RunTimes],
+    tables: Mapping[str, pa.Table],
+    groups: Mapping[Group, Series],
+    options: Options,
+) -> tuple[dict[str, pa.Table], list[str], list[str]]:
+    """Tables over several runs, sentences about what is missing in them, and the runs that do not count in them."""
+    measured = over_runs.measured(runs, tables["summary"])
+    left_out = [] if options.include_invalid else [run.run for run in runs if run.valid is False]
+    measured = [part for part in measured if part.run.run not in left_out]
+    busy, network = busy_cores(spans, tables["costs"]), _network(tables["breakdown"])
     effects, why_no_effects = over_runs.effects(measured, options.level)
-    predicted, why_no_models = models.models(measured, busy, network, options.level)
+    predicted, why_no_models = models.models([part for part in measured if part.whole], busy, network, options.level)
     concluded = {
         "points": over_runs.points(measured, options.level),
         "curves": over_runs.curves(measured, options.level),
         "effects": effects,
         "models": predicted,
-        "laws": run_checks.laws(runs, found["summary"], found["breakdown"], busy),
-        "warm_up": run_checks.warm_ups(spans, found["windows"]),
-        "stationarity": run_checks.stationary(spans, found["windows"]),
+        "laws": run_checks.laws(runs, tables["summary"], tables["breakdown"], busy),
     }
-    return concluded, [*why_no_effects, *why_no_models]
+    return concluded, [*why_no_effects, *why_no_models], left_out
 
 
 def busy_cores(spans: Sequence[RunTimes], costs: pa.Table) -> dict[str, dict[str, float]]:
@@ -251,7 +350,7 @@ def _network(breakdown: pa.Table) -> dict[str, float]:
 
 
 def _facts(
-    source: Source, spans: Sequence[RunTimes], found: Mapping[str, pa.Table], options: Options
+    runs: Sequence[Run], spans: Sequence[RunTimes], found: Mapping[str, pa.Table], options: Options
 ) -> dict[str, Any]:
     by_run = {span.run: span for span in spans}
     return {
@@ -261,9 +360,9 @@ def _facts(
         },
         "options": {
             "window_s": options.window_s, "limits_ms": list(options.limits_ms), "level": options.level,
-            "warm_up": options.warm_up,
+            "warm_up": options.warm_up, "include_invalid": options.include_invalid,
         },
-        "runs": [_run_facts(run, by_run.get(run.run)) for run in source.runs],
+        "runs": [_run_facts(run, by_run.get(run.run)) for run in runs],
         "totals": {name: table.num_rows for name, table in sorted(found.items())},
     }  # fmt: skip
 

@@ -22,6 +22,9 @@ class Options:
     warm_up: float | Literal["auto"] | None = None
     """Seconds from the start of the load, or found by MSER-5; None: as the run says."""
 
+    include_invalid: bool = False
+    """Whether runs that are not valid count in what is concluded from several runs."""
+
     def __post_init__(self) -> None:
         if not 0.001 <= self.window_s <= 86_400:
             raise InvalidRequest(f"a window of {self.window_s:g} s cannot be; use 0.001 to 86400")

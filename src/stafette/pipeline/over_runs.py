@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,51 +16,67 @@ from stafette.report import result_tables
 from stafette.runs.outcomes import ALL, ANSWERED, SUCCESSES
 from stafette.statistics import factorial, intervals
 
-METRICS = ("throughput", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "error_share")
+METRICS = (
+    "throughput", "mean_ms", "stddev_ms", "p2_5_ms", "p50_ms", "p95_ms", "p97_5_ms", "p99_ms", "error_share",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One figure of each metric per run; None where there was nothing to measure."""
+    """One figure of each metric per run and operation; None where there was nothing to measure."""
 
     run: Run
     metrics: Mapping[str, float | None]
+    operation: str = ALL
+    outcome: str = ANSWERED
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is about all operations together."""
+        return (self.operation, self.outcome) == (ALL, ANSWERED)
 
 
 def measured(runs: Sequence[Run], summary: pa.Table) -> list[Measured]:
-    """The metrics of each run that has rows: as the clients saw it, or else the tier that there is."""
+    """The metrics of each run that has rows: as the clients saw it, or else the tier that there is.
+
+    The whole comes first, then each operation with each outcome that is a success.
+    """
     by_run: dict[str, list[dict[str, Any]]] = {}
     for row in summary.to_pylist():
         by_run.setdefault(row["run"], []).append(row)
-    return [Measured(run, _metrics(by_run[run.run])) for run in runs if run.run in by_run]
+    return [part for run in runs if run.run in by_run for part in _parts(run, by_run[run.run])]
 
 
-def _metrics(rows: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+def _parts(run: Run, rows: Sequence[Mapping[str, Any]]) -> list[Measured]:
     tier = "client" if any(row["tier"] == "client" for row in rows) else rows[0]["tier"]
-    mine = [row for row in rows if row["tier"] == tier]
-    single = [row for row in mine if row["operation"] != ALL or row["outcome"] != ANSWERED]
-    requests = sum(row["count"] for row in single)
-    failed = sum(row["count"] for row in single if row["outcome"] not in SUCCESSES)
-    whole: dict[str, Any] = next((row for row in mine if (row["operation"], row["outcome"]) == (ALL, ANSWERED)), {})
-    found: dict[str, float | None] = {name: whole.get(name) for name in METRICS}
-    return found | {
-        "throughput": whole.get("throughput_per_s", 0.0),
-        "error_share": failed / requests if requests else None,
-    }
+    by_group = {(row["operation"], row["outcome"]): row for row in rows if row["tier"] == tier}
+    whole = by_group.pop((ALL, ANSWERED), {})
+    requests = sum(row["count"] for row in by_group.values())
+    failed = sum(row["count"] for row in by_group.values() if row["outcome"] not in SUCCESSES)
+    share = {"error_share": failed / requests if requests else None}
+    return [
+        Measured(run, _metrics(whole) | share),
+        *(Measured(run, _metrics(row), *group) for group, row in by_group.items() if group[1] in SUCCESSES),
+    ]
+
+
+def _metrics(row: Mapping[str, Any]) -> dict[str, float | None]:
+    return {name: row.get(name) for name in METRICS} | {"throughput": row.get("throughput_per_s", 0.0)}
 
 
 def points(found: Sequence[Measured], level: float) -> pa.Table:
     """Each point of an experiment over its repetitions."""
     rows = []
-    for (experiment, label), mine in _grouped(found).items():
+    for parts in _grouped(found).values():
+        first = parts[0]
         for metric in METRICS:
-            values = _values(mine, metric)
+            values = _values(parts, metric)
             if values:
-                estimate = intervals.mean_interval(values, level)
                 rows.append(
-                    {"experiment": experiment, "label": label, "levels": _json(mine[0].run.levels)}
+                    {"experiment": first.run.experiment, "label": first.run.label, "levels": _json(first.run.levels)}
+                    | {"operation": first.operation, "outcome": first.outcome}
                     | {"repetitions": len(values), "metric": metric}
-                    | {"mean": estimate.value, "low": estimate.low, "high": estimate.high}
+                    | _over_repetitions(values, level)
                 )
     return result_tables.table("points", rows)
 
@@ -67,52 +84,56 @@ def points(found: Sequence[Measured], level: float) -> pa.Table:
 def curves(found: Sequence[Measured], level: float) -> pa.Table:
     """Each metric against each factor, the other factors held."""
     rows = []
-    for mine in _grouped(found).values():
-        levels = mine[0].run.levels
-        for factor in levels:
+    for parts in _grouped(found).values():
+        first = parts[0]
+        for factor, factor_level in first.run.levels.items():
+            others = {name: value for name, value in first.run.levels.items() if name != factor}
             for metric in METRICS:
-                values = _values(mine, metric)
-                if not values:
-                    continue
-                estimate = intervals.mean_interval(values, level)
-                others = {name: value for name, value in levels.items() if name != factor}
-                rows.append(
-                    {"experiment": mine[0].run.experiment, "factor": factor, "level": _text(levels[factor])}
-                    | {"other_levels": _json(others), "metric": metric}
-                    | {"mean": estimate.value, "low": estimate.low, "high": estimate.high}
-                )
-    rows.sort(key=lambda row: [str(row[name]) for name in ("experiment", "factor", "other_levels", "metric")])
+                values = _values(parts, metric)
+                if values:
+                    rows.append(
+                        {"experiment": first.run.experiment, "factor": factor, "level": _text(factor_level)}
+                        | {"other_levels": _json(others), "operation": first.operation, "outcome": first.outcome}
+                        | {"metric": metric}
+                        | _over_repetitions(values, level)
+                    )
+    order = ("experiment", "operation", "outcome", "factor", "other_levels", "metric")
+    rows.sort(key=lambda row: [str(row[name]) for name in order])
     return result_tables.table("curves", rows)
+
+
+def _over_repetitions(values: Sequence[float], level: float) -> dict[str, float | None]:
+    estimate = intervals.mean_interval(values, level)
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return {"mean": estimate.value, "stddev": deviation, "low": estimate.low, "high": estimate.high}
 
 
 def effects(found: Sequence[Measured], level: float) -> tuple[pa.Table, list[str]]:
     """Effects in 2k designs, with a sentence for each experiment that does not allow them."""
     rows: list[dict[str, Any]] = []
     sentences: list[str] = []
-    experiments: dict[str, list[Measured]] = {}
-    for one in found:
-        if one.run.design == "2k":
-            experiments.setdefault(one.run.experiment, []).append(one)
-    for experiment, mine in experiments.items():
+    experiments: dict[tuple[str, str, str], list[Measured]] = {}
+    for part in found:
+        if part.run.design == "2k":
+            experiments.setdefault((part.run.experiment, part.operation, part.outcome), []).append(part)
+    for (experiment, operation, outcome), parts in experiments.items():
+        of = experiment if parts[0].whole else f"{experiment}, {operation} {outcome},"
         for metric in METRICS:
-            kept = [one for one in mine if one.metrics[metric] is not None]
-            factors = {name: [_text(one.run.levels[name]) for one in kept] for name in mine[0].run.levels}
-            try:
-                analysis = factorial.analyse(factors, _values(kept, metric), level=level, where=_namer(kept))
-            except InvalidRequest as error:
-                sentences.append(f"effects of {experiment} on {metric}: {error.sentence}")
+            there = [part for part in parts if part.metrics[metric] is not None]
+            if not there:
                 continue
-            named = {"experiment": experiment, "metric": metric}
+            factors = {name: [_text(part.run.levels[name]) for part in there] for name in parts[0].run.levels}
+            try:
+                analysis = factorial.analyse(factors, _values(there, metric), level=level, where=_namer(there))
+            except InvalidRequest as error:
+                sentences.append(f"effects of {of} on {metric}: {error.sentence}")
+                continue
+            named = {"experiment": experiment, "operation": operation, "outcome": outcome, "metric": metric}
             rows += [
                 named
-                | {
-                    "effect": one.name,
-                    "value": one.value,
-                    "low": one.low,
-                    "high": one.high,
-                    "variation_percent": one.share,
-                }
-                for one in analysis.effects
+                | {"effect": effect.name, "value": effect.value, "low": effect.low, "high": effect.high}
+                | {"variation_percent": effect.share}
+                for effect in analysis.effects
             ]
             error_share = {"value": None, "low": None, "high": None, "variation_percent": analysis.error_share}
             rows.append(named | {"effect": "error"} | error_share)
@@ -123,10 +144,10 @@ def _namer(found: Sequence[Measured]) -> Callable[[int], str]:
     return lambda place: found[place].run.run
 
 
-def _grouped(found: Sequence[Measured]) -> dict[tuple[str, str], list[Measured]]:
-    groups: dict[tuple[str, str], list[Measured]] = {}
-    for one in found:
-        groups.setdefault((one.run.experiment, one.run.label), []).append(one)
+def _grouped(found: Sequence[Measured]) -> dict[tuple[str, ...], list[Measured]]:
+    groups: dict[tuple[str, ...], list[Measured]] = {}
+    for part in found:
+        groups.setdefault((part.run.experiment, part.run.label, part.operation, part.outcome), []).append(part)
     return groups
 
 

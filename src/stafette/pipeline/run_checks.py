@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline.counted import Group
-from stafette.pipeline.reduction import by_group
+from stafette.pipeline.run_tables import Group, Series
 from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.sources.base import Run
 from stafette.report import result_tables
@@ -19,53 +18,60 @@ from stafette.runs.outcomes import ALL, ANSWERED
 from stafette.runs.window import SECOND
 from stafette.statistics import stationarity, warm_up
 
-Columns = Mapping[str, Sequence[Any]]
+MILLISECOND = 1e6
 
 
-def as_client_saw(windows: pa.Table) -> dict[str, tuple[str, Columns]]:
-    """Of each run the tier that counts, and its windows over all that was answered."""
-    found: dict[str, tuple[str, Columns]] = {}
-    for group, columns in by_group(windows).items():
-        if (group.operation, group.outcome) == (ALL, ANSWERED) and (group.tier == "client" or group.run not in found):
-            found[group.run] = (group.tier, columns)
-    return found
+def as_client_saw(groups: Mapping[Group, Series]) -> dict[str, Series]:
+    """Of each run the windows over all that was answered, in the tier that counts."""
+    seen: dict[str, tuple[str, Series]] = {}
+    for group, windows in groups.items():
+        if (group.operation, group.outcome) == (ALL, ANSWERED) and (group.tier == "client" or group.run not in seen):
+            seen[group.run] = (group.tier, windows)
+    return {run: windows for run, (_, windows) in seen.items()}
 
 
-def warm_ups(spans: Sequence[RunTimes], windows: pa.Table) -> pa.Table:
+def warm_ups(spans: Sequence[RunTimes], groups: Mapping[Group, Series]) -> pa.Table:
     """The warm-up that was given beside the one that MSER-5 finds in the means of the windows up to the cool-down."""
-    seen = as_client_saw(windows)
+    seen = as_client_saw(groups)
     rows = []
     for span in spans:
+        chosen, means = np.empty(0, dtype=np.int64), np.empty(0)
+        if span.run in seen:
+            windows = seen[span.run]
+            there = (windows.count > 0) & (span.starts() + span.load.start_ns < span.measured.end_ns)
+            chosen, means = span.starts()[there], windows.total_ns[there] / windows.count[there]
+        settled = warm_up.mser5((means / MILLISECOND).tolist())
+        second = float(chosen[settled.index]) / SECOND if settled.settled else None
         given = span.since_load_s(span.measured.start_ns)
-        _, columns = seen.get(span.run, ("", {"second": (), "mean_ms": ()}))
-        until = span.since_load_s(span.measured.end_ns)
-        kept = [
-            (second, mean)
-            for second, mean in zip(columns["second"], columns["mean_ms"], strict=True)
-            if mean is not None and second < until
-        ]
-        found = warm_up.mser5([mean for _, mean in kept])
-        second = kept[found.index][0] if found.settled else None
-        rows.append({"run": span.run, "given_s": given, "found_s": second, "sentence": found.reason})
+        rows.append({"run": span.run, "given_s": given, "found_s": second, "sentence": settled.reason})
     return result_tables.table("warm_up", rows)
 
 
-def stationary(spans: Sequence[RunTimes], windows: pa.Table) -> pa.Table:
+def stationary(spans: Sequence[RunTimes], groups: Mapping[Group, Series]) -> pa.Table:
     """Whether throughput and response time have a trend within the measured window."""
     rows = []
-    seen = as_client_saw(windows)
+    seen = as_client_saw(groups)
     for span in spans:
         if span.run not in seen:
             continue
-        _, columns = seen[span.run]
-        inside = span.inside()
-        place = np.rint(np.asarray(columns["second"]) * SECOND / span.window_ns).astype(int)
-        for metric, column in (("throughput", "throughput_per_s"), ("mean_ms", "mean_ms")):
-            values = [
-                value for value, at in zip(columns[column], place, strict=True) if inside[at] and value is not None
-            ]
-            rows.append({"run": span.run, "metric": metric} | _trend(values))
+        windows, inside = seen[span.run], span.inside()
+        there = inside & (windows.count > 0)
+        rates = windows.answers[inside] / (span.lengths()[inside] / SECOND)
+        means = windows.total_ns[there] / windows.count[there] / MILLISECOND
+        rows += [
+            {"run": span.run, "metric": metric} | _trend(values.tolist())
+            for metric, values in (("throughput", rates), ("mean_ms", means))
+        ]
     return result_tables.table("stationarity", rows)
+
+
+def trends(stationarity_table: pa.Table) -> dict[tuple[str, str], str]:
+    """Why a metric of a run was not stationary, for those that were not."""
+    return {
+        (row["run"], row["metric"]): f"not stationary: {row['sentence']}"
+        for row in stationarity_table.to_pylist()
+        if row["stationary"] is False
+    }
 
 
 def _trend(values: Sequence[float]) -> dict[str, Any]:

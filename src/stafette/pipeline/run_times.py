@@ -39,6 +39,13 @@ class RunTimes:
         whole: NDArray[np.bool_] = (begin >= self.measured.start_ns) & (begin + self.lengths() <= self.measured.end_ns)
         return whole
 
+    def measured_lengths(self) -> NDArray[np.int64]:
+        """How much of each window is measured."""
+        begin = self.starts() + self.load.start_ns
+        end = np.minimum(begin + self.lengths(), self.measured.end_ns)
+        lengths: NDArray[np.int64] = np.maximum(end - np.maximum(begin, self.measured.start_ns), 0)
+        return lengths
+
     def since_load_s(self, moment_ns: int) -> float:
         """Seconds from the start of the load to a moment."""
         return (moment_ns - self.load.start_ns) / SECOND

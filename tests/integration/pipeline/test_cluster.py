@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from stafette.pipeline import job
-from stafette.pipeline.sources import native
 from stafette.report import result_files, result_tables
 from tests.support.java_options import SHORT_LIVED
+from tests.support.spark_frames import analyzed_runs
 from tests.support.spark_processes import analyze, conf, server
 from tests.support.synthetic_runs import make_run, requests
 
@@ -58,7 +57,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def here(spark: SparkSession, runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     out = tmp_path_factory.mktemp("here") / "out"
-    job.analyze(spark, lambda session: native.read(session, [str(runs)]), out=out)
+    analyzed_runs(spark, str(runs), out=out)
     found = told(out)
     assert len(found["summary"]) > 4
     return found

@@ -12,12 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline import job
 from stafette.pipeline.job import Analysis
 from stafette.pipeline.options import Options
-from stafette.pipeline.sources import native
 from stafette.report import result_files, result_tables
 from tests.support import synthetic_runs
+from tests.support.spark_frames import analyzed_runs
 
 LENGTH_MS = {"low": 2.0, "high": 6.0}
 
@@ -38,7 +37,7 @@ def steady(run: str, response_ms: float, *, clients: int = 10, seconds: float = 
 
 
 def analysed(spark: SparkSession, folder: Path, options: Options | None = None) -> Analysis:
-    return job.analyze(spark, lambda session: native.read(session, [folder]), out=folder / "analysis", options=options)
+    return analyzed_runs(spark, folder, out=folder / "analysis", options=options)
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
+from stafette.pipeline.transforms import counts
 
 from stafette.pipeline import counting
 from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.schema import ROWS
-from stafette.pipeline.transforms import counts
 from stafette.report.result_tables import PERCENTILES, WINDOW_PERCENTILES
 from stafette.runs.window import Window
 from tests.support import synthetic_runs

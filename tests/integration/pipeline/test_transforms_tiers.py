@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from stafette.pipeline.transforms import samples, tiers
 
 from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.schema import ROWS
-from stafette.pipeline.transforms import samples, tiers
 from stafette.runs.window import Window
 from stafette.trace import PHASES
 from tests.support import synthetic_runs

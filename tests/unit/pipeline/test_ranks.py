@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from stafette.pipeline.transforms.bins import LARGEST, bins_of, lower_bounds
 
 from stafette.pipeline import ranks
-from stafette.pipeline.transforms.bins import LARGEST, bins_of, lower_bounds
 
 SHARES = (25, 500, 900, 950, 975, 990, 999)
 values = st.integers(0, 10**9) | st.integers(0, 5000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame
 
 from stafette.runs.closed_loop import ClosedLoop
 from stafette.runs.window import Window
+
+NAMES = ("run", "tier", "operation", "outcome")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,14 @@ class Run:
 
 
 @dataclass(frozen=True)
+class BadFile:
+    """A file that cannot be read at all."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Samples:
     """What was sampled each second, with the run in a column of its own."""
 
@@ -53,6 +63,8 @@ class Samples:
     database: DataFrame
     processes: DataFrame
     machines: DataFrame
+    without: Callable[[Sequence[BadFile]], Samples]
+    """The same without files that turned out to be bad."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +72,27 @@ class Source:
     """What was read."""
 
     rows: DataFrame
-    """Of schema.ROWS; only of runs that are done, unless others were asked for."""
+    """Of schema.ROWS; only of runs that are done, unless others were asked for, and not of those that are kept."""
     rejects: DataFrame
     """Of schema.REJECTS."""
-    runs: Sequence[Run]
-    """All that were found, also those whose rows were left out."""
+    runs: Sequence[Run] = ()
+    """All that are recorded, also those whose rows were left out; none where only the rows can say."""
     samples: Samples | None = None
-    names: Sequence[tuple[str, str, str, str]] = ()
-    """Run, tier, operation and outcome of the rows, as far as they are known from reading them."""
+    names: Sequence[tuple[str, ...]] = ()
+    """Run, tier, operation and outcome of the rows, if they are known."""
+    expected: int | None = None
+    """How many rows there are with those that are rejected, if that is known."""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    """Of each run that has rows, of its files; `""` is for all runs of a source that does not know them."""
+    fresh: Sequence[str] = ()
+    """Which of these the rows are of; the others are kept."""
+    bad: Sequence[BadFile] = ()
+    """Files beside the rows that cannot be read."""
+    paired: bool = True
+    """Whether rows of two tiers can belong to one request."""
+    folders: Mapping[str, str] = field(default_factory=dict)
+    """Of each run, where nothing else says it."""
+    without: Callable[[BadFile], Source] | None = None
+    """The same without a file that turned out to be bad."""
+    release: Callable[[], object] = lambda: None
+    """To be called when the rows have been read."""

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
+from collections.abc import Container, Sequence
 from collections.abc import Mapping as Map
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from stafette.pipeline.schema import ROWS, check, small
+from stafette.pipeline.fingerprint import fingerprint
+from stafette.pipeline.schema import ROWS, small
 from stafette.pipeline.sources import files, lines, mapping
-from stafette.pipeline.sources.base import Source
-from stafette.pipeline.sources.made_up import runs_of
+from stafette.pipeline.sources.base import BadFile, Source
 from stafette.pipeline.sources.mapping import Mapping
 from stafette.runs.outcomes import TIERS
 from stafette.trace import PHASES
 
+KIND = "csv"
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _MOMENTS = ("start", "end", "intended")
 _COUNTS = ("request", "bytes", "messages")
@@ -33,33 +35,49 @@ _NUMBER = "decimal(28,9)"
 _BROKEN = "_broken"
 
 
-def read(spark: SparkSession, folders: Sequence[str | Path], how: Mapping | Path) -> Source:
-    """Read all files below the folders, each of which is a run unless the mapping says otherwise."""
+def read(
+    spark: SparkSession,
+    folders: Sequence[str | Path],
+    how: Mapping | Path,
+    *,
+    kept: Container[str] = (),
+    bad: Sequence[BadFile] = (),
+) -> Source:
+    """Read all files below the folders, but for bad ones; each folder is a run unless the mapping says otherwise."""
     if isinstance(how, Path):
         how = mapping.read(how)
-    texts = lines.read(spark, folders, how.files)
-    bad = list(texts.bad)
+    texts = lines.read(spark, folders, how.files, bad)
+    fingerprints = {"": fingerprint(f"{KIND} {how!r}", texts.fingerprint)}
+    nothing = Source(small(spark, [], ROWS), files.bad_files(spark, bad), fingerprints=fingerprints)
+    if fingerprints[""] in kept:
+        return nothing
+    headless: list[BadFile] = []
     if how.header:
-        places, worse = _by_header(lines.first(texts.lines), how)
-        bad += worse
+        places, headless = _by_header(lines.first(texts.lines), how)
     else:
         numbers = {name: int(place) - 1 for name, place in how.places.items()}
         places = {(tuple(sorted(numbers.items())), max(numbers.values()) + 1): []}
-    found = [_parsed(_of(texts.lines, names), dict(columns), count, how) for (columns, count), names in places.items()]
-    if not found:
-        return Source(small(spark, [], ROWS), files.bad_files(spark, bad), [])
-    parsed = reduce(DataFrame.unionByName, found)
-    rows = check(parsed.where(F.col("reason").isNull()), ROWS)
-    rejects = lines.rejects(texts.lines, parsed, F.lit(how.header)).unionByName(files.bad_files(spark, bad))
-    client = "client" if how.columns.client is not None else "node"
-    return Source(rows, rejects, runs_of(rows, client=client, folders=texts.folders))
+    parts = [_parsed(_of(texts.lines, names), dict(columns), count, how) for (columns, count), names in places.items()]
+    rejected = [*bad, *headless]
+    source = (
+        lines.source(texts, reduce(DataFrame.unionByName, parts), F.lit(how.header), rejected)
+        if parts
+        else replace(nothing, rejects=files.bad_files(spark, rejected))
+    )
+    return replace(
+        source,
+        fingerprints=fingerprints,
+        fresh=[""],
+        paired=how.columns.request is not None,
+        without=lambda worse: read(spark, folders, how, bad=[*bad, worse]),
+    )
 
 
 _Layout = tuple[tuple[tuple[str, int], ...], int]
 """At which place, from 0, what is, and how many columns there are."""
 
 
-def _by_header(headers: Map[str, str], how: Mapping) -> tuple[dict[_Layout, list[str]], list[files.BadFile]]:
+def _by_header(headers: Map[str, str], how: Mapping) -> tuple[dict[_Layout, list[str]], list[BadFile]]:
     """The files of each layout, and those whose header lacks a column."""
     layouts: dict[_Layout, list[str]] = defaultdict(list)
     bad = []
@@ -67,7 +85,7 @@ def _by_header(headers: Map[str, str], how: Mapping) -> tuple[dict[_Layout, list
         names = [name.strip() for name in next(csv.reader([header], delimiter=how.separator))] if header else []
         missing = sorted({str(place) for place in how.places.values() if place not in names})
         if missing:
-            bad.append(files.BadFile(file, f"its first line has no column {', '.join(missing)}"))
+            bad.append(BadFile(file, f"its first line has no column {', '.join(missing)}"))
         else:
             places = tuple(sorted((name, names.index(str(place))) for name, place in how.places.items()))
             layouts[places, len(names)].append(file)

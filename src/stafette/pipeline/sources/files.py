@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
@@ -20,22 +19,21 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from stafette.errors import InvalidRequest
 from stafette.pipeline.schema import REJECTS, small
-from stafette.runs.layout import ANALYSIS
+from stafette.pipeline.sources.base import BadFile
+from stafette.runs.layout import ANALYSIS, REQUESTS
 
-"""Where results go in a folder that was given; they are not read again."""
 SPARK_ERRORS = (PySparkException, Py4JError)
+_NAME = "/[^/]*$"
 _LOCAL = re.compile("^file:/+")
 _PATTERN = re.compile(r"([\\\[\]{}*?])")
 
-Found = TypeVar("Found")
+_CULPRIT = re.compile(r"reading file (\S+?)\.?(?:\s|$)")
+"""Where Spark's errors name a file."""
+_OURS = re.compile(rf"/{ANALYSIS}/[^/]+$|/{REQUESTS}/[a-z]+/batch=[0-9a-f]+/[^/]+$")
+MOST_BAD = 100
+"""Files that an analysis leaves out because they cannot be read, before it gives up."""
 
-
-@dataclass(frozen=True)
-class BadFile:
-    """A file that cannot be read at all."""
-
-    file: str
-    reason: str
+Result = TypeVar("Result")
 
 
 def address(given: str | Path) -> str:
@@ -55,35 +53,68 @@ def file() -> Column:
     return F.regexp_replace(F.url_decode(encoded), _LOCAL.pattern, "/")
 
 
+def folder() -> Column:
+    """The folder that its file is in."""
+    return F.regexp_replace(file(), _NAME, "")
+
+
 def escaped(paths: Iterable[str]) -> list[str]:
     """Paths for Spark's readers, which would take brackets and asterisks as patterns."""
     return [_PATTERN.sub(r"\\\1", path) for path in paths]
 
 
 def below(spark: SparkSession, folders: Sequence[str], pattern: str) -> list[str]:
-    """All files of such names in the folders and what is below them; files that are given count, too.
+    """All files of such names in the folders and what is below them, as people write them; files count, too.
 
     Spark passes over files and folders whose names begin with an underscore or a full stop.
     """
+    return sorted(map(plain, _listed(spark, folders, pattern)))
+
+
+def _listed(spark: SparkSession, folders: Sequence[str], pattern: str) -> list[str]:
     reader = spark.read.option("recursiveFileLookup", "true").option("pathGlobFilter", pattern)
     try:
-        return sorted({plain(found) for found in reader.text(escaped(folders)).inputFiles()})
+        return sorted(set(reader.text(escaped(folders)).inputFiles()))
     except AnalysisException as error:
         raise InvalidRequest(f"cannot read {', '.join(folders)}: {sentence(error)}") from error
 
 
-def sift(files: Sequence[str], look: Callable[[Sequence[str]], list[Found]]) -> tuple[list[Found], list[BadFile]]:
-    """Look at all files at once; when that fails, at halves, until the bad ones stand alone."""
-    if not files:
-        return [], []
-    try:
-        return look(files), []
-    except SPARK_ERRORS as error:
-        if len(files) == 1:
-            return [], [BadFile(files[0], f"cannot be read: {sentence(error)}")]
-    found, bad = sift(files[: len(files) // 2], look)
-    more, worse = sift(files[len(files) // 2 :], look)
-    return found + more, bad + worse
+def fingerprints(spark: SparkSession, folders: Sequence[str], pattern: str) -> dict[str, str]:
+    """Of each folder that has files of such names: how many, their bytes, and a hash of names, sizes and times."""
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true").option("pathGlobFilter", pattern)
+    listing = reader.load(escaped(folders)).select(file().alias("file"), "length", "modificationTime")
+    one_hash = F.bit_xor(F.xxhash64("file", "length", "modificationTime"))
+    by_folder = listing.groupBy(F.regexp_replace("file", _NAME, "").alias("folder"))
+    rows = by_folder.agg(F.count(F.lit(1)).alias("files"), F.sum("length").alias("bytes"), one_hash.alias("hash"))
+    return {row["folder"]: f"{row['files']} {row['bytes']} {row['hash']}" for row in rows.collect()}
+
+
+def without(rows: DataFrame, bad: Sequence[BadFile]) -> DataFrame:
+    """Rows of other files. Spark does not even open those that this leaves out."""
+    return rows.where(~file().isin([each.file for each in bad])) if bad else rows
+
+
+def retry(attempt: Callable[[Sequence[BadFile]], Result], bad: Sequence[BadFile] = ()) -> tuple[Result, list[BadFile]]:
+    """What an attempt gives that is told which files to leave out: the bad ones, then also each that makes it fail."""
+    left_out = list(bad)
+    while True:
+        try:
+            return attempt(left_out), left_out
+        except SPARK_ERRORS as error:
+            culprit = unreadable(error)
+            if culprit is None or culprit.file in {each.file for each in left_out}:
+                raise
+            if len(left_out) >= MOST_BAD:
+                raise InvalidRequest(
+                    f"more than {MOST_BAD} files cannot be read, among them {culprit.file}: {culprit.reason}"
+                ) from error
+            left_out.append(culprit)
+
+
+def unreadable(error: Exception) -> BadFile | None:
+    """The file that Spark could not read, by its error."""
+    address = _CULPRIT.search(str(error))
+    return BadFile(plain(address[1]), f"cannot be read: {sentence(error)}") if address else None
 
 
 def bad_files(spark: SparkSession, bad: Sequence[BadFile]) -> DataFrame:
@@ -107,9 +138,8 @@ def roots(folders: Sequence[str | Path]) -> dict[str, str]:
 
 
 def text_below(spark: SparkSession, folders: Sequence[str], pattern: str = "*") -> list[str]:
-    """All files below the folders that are not results of ours."""
-    ours = tuple(f"{folder}/{ANALYSIS}/" for folder in folders)
-    return [path for path in below(spark, folders, pattern) if not path.startswith(ours)]
+    """The addresses, as Spark has them, of all files below the folders that are not results of ours."""
+    return [address for address in _listed(spark, folders, pattern) if not _OURS.search(plain(address))]
 
 
 def belongs(path: str, runs: Mapping[str, str]) -> tuple[str, str]:

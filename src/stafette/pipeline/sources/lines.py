@@ -15,8 +15,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from stafette.errors import InvalidRequest
-from stafette.pipeline.schema import REJECTED_TEXT, REJECTS, check, small
+from stafette.pipeline.schema import REJECTED_TEXT, REJECTS, ROWS, check, small
 from stafette.pipeline.sources import files
+from stafette.pipeline.sources.base import BadFile, Source
 
 
 @dataclass(frozen=True)
@@ -27,20 +28,20 @@ class Texts:
     """Of each run, by its name: the folder that was given."""
     lines: DataFrame
     """file, run, node (the file's path in its folder), split, place, text."""
-    bad: Sequence[files.BadFile]
-    """Files that cannot be read to their end: they are in no line."""
+    fingerprint: str
+    """Of all files."""
 
 
-def read(spark: SparkSession, folders: Sequence[str | Path], pattern: str = "*") -> Texts:
-    """Read all files of such names below the folders, each of which is a run."""
+def read(spark: SparkSession, folders: Sequence[str | Path], pattern: str = "*", bad: Sequence[BadFile] = ()) -> Texts:
+    """Read all files of such names below the folders, each of which is a run, but for bad ones."""
     roots = files.roots(folders)
-    found, bad = files.sift(files.text_below(spark, list(roots), pattern), lambda some: _not_empty(spark, some))
-    if not found:
-        why = f": {bad[0].file} {bad[0].reason}" if bad else ""
-        raise InvalidRequest(f"there is nothing to read in {', '.join(roots)}{why}")
-    whose = {path: files.belongs(files.plain(path), roots) for path in found}
-    names = [(path, files.plain(path), run, node) for path, (run, node) in whose.items()]
-    lines = _text(spark, [files.plain(path) for path in found]).select(
+    paths = files.text_below(spark, list(roots), pattern)
+    if not paths:
+        raise InvalidRequest(f"there is nothing to read in {', '.join(roots)}")
+    whose = {path: files.belongs(files.plain(path), roots) for path in paths}
+    # Spark lists a local file by another address than the one that its rows have.
+    names = [(path.replace("file:///", "file:/"), files.plain(path), run, node) for path, (run, node) in whose.items()]
+    lines = files.without(_text(spark, [files.plain(path) for path in paths]), bad).select(
         F.col("_metadata.file_path").alias("path"),
         F.col("_metadata.file_block_start").alias("split"),
         F.monotonically_increasing_id().alias("place"),
@@ -48,7 +49,9 @@ def read(spark: SparkSession, folders: Sequence[str | Path], pattern: str = "*")
     )
     named = small(spark, names, "path string, file string, run string, node string")
     # A look-up for each line: to decode the path of each would take longer than to read it.
-    return Texts({run: root for root, run in roots.items()}, lines.join(F.broadcast(named), "path").drop("path"), bad)
+    text = lines.join(F.broadcast(named), "path").drop("path")
+    listed = files.fingerprints(spark, [files.plain(path) for path in paths], "*")
+    return Texts({run: root for root, run in roots.items()}, text, repr(sorted(listed.items())))
 
 
 def _text(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -56,15 +59,23 @@ def _text(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     return spark.read.option("recursiveFileLookup", "true").text(files.escaped(paths))
 
 
-def _not_empty(spark: SparkSession, paths: Sequence[str]) -> list[str]:
-    """Those of the files that have lines, by the address that rows have; fails when one cannot be read to its end."""
-    return [path for (path,) in _text(spark, paths).select("_metadata.file_path").distinct().collect()]
-
-
 def first(lines: DataFrame) -> dict[str, str]:
     """The first line of each file."""
     heads = lines.where(F.col("split") == 0).groupBy("file").agg(F.min_by("text", "place"))
     return {row[0]: row[1] for row in heads.collect()}
+
+
+def source(texts: Texts, parsed: DataFrame, header: Column, bad: Sequence[BadFile]) -> Source:
+    """What parsed lines, with a ``reason`` for those that cannot be used, come to. They are parsed once."""
+    parsed = parsed.persist()
+    rejected = numbered(parsed, parsed.where(F.col("reason").isNotNull())).where(~((F.col("line") == 1) & header))
+    rejects = check(rejected.withColumn("text", F.left("text", F.lit(REJECTED_TEXT))), REJECTS)
+    return Source(
+        check(parsed.where(F.col("reason").isNull()), ROWS),
+        rejects.unionByName(files.bad_files(parsed.sparkSession, bad)),
+        folders=texts.folders,
+        release=parsed.unpersist,
+    )
 
 
 def numbered(lines: DataFrame, chosen: DataFrame) -> DataFrame:
@@ -79,9 +90,3 @@ def numbered(lines: DataFrame, chosen: DataFrame) -> DataFrame:
     line = F.col("place") - F.col("first") + F.col("before") + 1
     joined = chosen.join(F.broadcast(splits), ["file", "split"], "left")
     return joined.withColumn("line", F.coalesce(line, F.lit(0))).drop("first", "count", "before")
-
-
-def rejects(lines: DataFrame, parsed: DataFrame, header: Column) -> DataFrame:
-    """The lines that have a ``reason`` why they cannot be used; a first line that is a header is none of them."""
-    found = numbered(lines, parsed.where(F.col("reason").isNotNull())).where(~((F.col("line") == 1) & header))
-    return check(found.withColumn("text", F.left("text", F.lit(REJECTED_TEXT))), REJECTS)

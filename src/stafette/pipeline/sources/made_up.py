@@ -1,4 +1,4 @@
-"""Runs of sources that say nothing of runs: what their rows tell."""
+"""Runs of sources that say nothing of runs: what their requests tell."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from stafette.pipeline.sources.base import Run
 from stafette.runs.window import Window
 
 
-def runs_of(rows: DataFrame, *, client: str, folders: Mapping[str, str] | None = None) -> list[Run]:
-    """One run for each id. The column tells clients apart; all of the load counts as measured."""
-    kind = F.when(F.col("tier") == "client", F.col(client)).otherwise(F.col("node")).alias("who")
-    ends = (F.min("start_ns").alias("start_ns"), F.max("end_ns").alias("end_ns"))
-    figures = (
-        rows.groupBy("run", (F.col("tier") == "client").alias("is_client"), kind)
-        .agg(*ends)
-        .groupBy("run")
-        .agg(
-            F.min("start_ns").alias("start_ns"),
-            F.max("end_ns").alias("end_ns"),
-            F.count_if("is_client").alias("clients"),
-            F.count_if(~F.col("is_client")).alias("brokers"),
-        )
+def runs_of(requests: DataFrame, runs: Mapping[int, str], folders: Mapping[str, str]) -> list[Run]:
+    """One run for each id, by its code. All of the load counts as measured."""
+    by_node = requests.groupBy("run_code", "client", "broker").agg(
+        F.min(F.least("start_ns", "broker_start_ns")).alias("start_ns"),
+        F.max(F.greatest("end_ns", "broker_end_ns")).alias("end_ns"),
     )
-    return [
-        Run(
-            run=row["run"],
-            experiment=row["run"],
-            load=Window(row["start_ns"], row["end_ns"] + 1),  # so that the last answer is in it
-            window=Window(row["start_ns"], row["end_ns"] + 1),
-            clients={"clients": row["clients"]} if row["clients"] else {},
-            brokers=row["brokers"] or None,
-            folder=(folders or {}).get(row["run"], ""),
-        )
-        for row in figures.orderBy("run").collect()
-    ]
+    figures = by_node.groupBy("run_code").agg(
+        F.min("start_ns").alias("start_ns"),
+        F.max("end_ns").alias("end_ns"),
+        F.size(F.collect_set("client")).alias("clients"),
+        F.size(F.collect_set("broker")).alias("brokers"),
+    )
+    return sorted(
+        (
+            Run(
+                run=(run := runs[row["run_code"]]),
+                experiment=run,
+                load=(load := Window(row["start_ns"], row["end_ns"] + 1)),  # so that the last answer is in it
+                window=load,
+                clients={"clients": row["clients"]} if row["clients"] else {},
+                brokers=row["brokers"] or None,
+                folder=folders.get(run, ""),
+            )
+            for row in figures.collect()
+        ),
+        key=lambda run: run.run,
+    )

@@ -26,17 +26,19 @@ is rejected; only the first line of a file may be a text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from stafette.pipeline.schema import ROWS, check
-from stafette.pipeline.sources import files, lines
-from stafette.pipeline.sources.base import Source
-from stafette.pipeline.sources.made_up import runs_of
+from stafette.pipeline.fingerprint import fingerprint
+from stafette.pipeline.schema import REJECTS, ROWS, small
+from stafette.pipeline.sources import lines
+from stafette.pipeline.sources.base import BadFile, Source
 
+KIND = "mlmq"
 MILLISECOND = 1_000_000
 CLIENT, TOTAL, RECEIVE, PROCESS, DATABASE, SEND = (
     "client", "broker", "broker receive", "broker process", "broker database", "broker send"
@@ -55,14 +57,22 @@ ANY = {TOTAL: "TotalRequestResponse", RECEIVE: "ReceiveRequest", SEND: "SendResp
 HEADER = "^[A-Za-z]"
 
 
-def read(spark: SparkSession, folders: Sequence[str | Path]) -> Source:
-    """Read all files below the folders; each folder is a run."""
-    texts = lines.read(spark, folders)
-    found = parsed(texts.lines)
-    rows = check(found.where(F.col("reason").isNull()), ROWS)
-    rejects = lines.rejects(texts.lines, found, F.col("text").rlike(HEADER))
-    rejects = rejects.unionByName(files.bad_files(spark, texts.bad))
-    return Source(rows, rejects, runs_of(rows, client="node", folders=texts.folders))
+def read(
+    spark: SparkSession, folders: Sequence[str | Path], *, kept: Container[str] = (), bad: Sequence[BadFile] = ()
+) -> Source:
+    """Read all files below the folders, but for bad ones; each folder is a run."""
+    texts = lines.read(spark, folders, bad=bad)
+    fingerprints = {"": fingerprint(KIND, texts.fingerprint)}
+    if fingerprints[""] in kept:
+        return Source(small(spark, [], ROWS), small(spark, [], REJECTS), fingerprints=fingerprints)
+    source = lines.source(texts, parsed(texts.lines), F.col("text").rlike(HEADER), bad)
+    return replace(
+        source,
+        fingerprints=fingerprints,
+        fresh=[""],
+        paired=False,
+        without=lambda worse: read(spark, folders, bad=[*bad, worse]),
+    )
 
 
 def parsed(text: DataFrame) -> DataFrame:

@@ -1,16 +1,15 @@
 """Run folders of the laboratory: every run.json below what was given, with the traces and samples beside it.
 
-Before anything else one pass looks at all rows, file by file, and learns the names in them. Files without fault, nearly
-always all of them, are then read as they are, with only the columns that a question needs. Rows are checked one by one
-only in files that have bad ones, and a file that cannot be read is left out: both go to the rejects, and the rest goes
-on.
+Rows are expected to be sound. A first pass over a few columns says which names occur and how many rows there are; the
+rows are then read once, without those that cannot be used, and only when some are missing in the end are they looked
+for, to be named in the rejects. A file that cannot be read is named there, too, and the rest goes on.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,29 +17,67 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from stafette.errors import InvalidRequest
+from stafette.pipeline.fingerprint import fingerprint
 from stafette.pipeline.schema import REJECTED_TEXT, REJECTS, ROWS, check, small
 from stafette.pipeline.sources import files, record, samples
-from stafette.pipeline.sources.base import Run, Source
-from stafette.pipeline.transforms.counts import NAMES, Names
+from stafette.pipeline.sources.base import NAMES, BadFile, Run, Source
 from stafette.runs.layout import RUN_FILE, TRACES
 from stafette.runs.outcomes import TIERS
 from stafette.trace import PHASES
 
+KIND = "native"
 
-def read(spark: SparkSession, folders: Sequence[str | Path], *, unfinished: bool = False) -> Source:
-    """Read all runs below the folders. Runs that are not done are listed; their rows only if asked for."""
+
+def read(
+    spark: SparkSession, folders: Sequence[str | Path], *, unfinished: bool = False, kept: Container[str] = ()
+) -> Source:
+    """Read all runs below the folders. Runs that are not done are listed; their rows only if asked for.
+
+    Runs whose fingerprint is among those that are `kept` are not read.
+    """
     addresses = list(dict.fromkeys(map(files.address, folders)))
-    found = files.below(spark, addresses, f"{{{RUN_FILE},*.parquet}}")
-    runs, bad_records = _records(spark, [path for path in found if _name(path) == RUN_FILE])
+    runs, bad_records = _records(spark, files.below(spark, addresses, RUN_FILE))
     if not runs:
         told = "; ".join(f"{bad.file} {bad.reason}" for bad in bad_records)
         raise InvalidRequest(told or f"there is no {RUN_FILE} in {', '.join(addresses)} or below; give folders of runs")
     runs = _newest(runs)
     wanted = {run.folder: run.run for run in runs if unfinished or run.state == record.DONE}
-    traces = _traces(spark, [path for path in found if _run_folder(path) in wanted], wanted)
-    taken, bad_samples = samples.read(spark, found, wanted)
-    bad = [*bad_records, *traces.bad, *bad_samples]
-    return Source(traces.rows, traces.rejects.unionByName(files.bad_files(spark, bad)), runs, taken, traces.names)
+    listed = files.fingerprints(spark, list(wanted), "*.parquet")
+    fingerprints = {
+        run: fingerprint(KIND, listed[traces])
+        for folder, run in wanted.items()
+        if (traces := f"{folder}/{TRACES}") in listed
+    }
+    fresh = {f"{folder}/{TRACES}": run for folder, run in wanted.items() if run in fingerprints}
+    fresh = {folder: run for folder, run in fresh.items() if fingerprints[run] not in kept}
+    whole = Source(
+        small(spark, [], ROWS),
+        small(spark, [], REJECTS),
+        runs,
+        samples.read(spark, listed, wanted),
+        fingerprints=fingerprints,
+        fresh=list(fresh.values()),
+        bad=bad_records,
+    )
+    return _with_rows(spark, whole, fresh, []) if fresh else whole
+
+
+def _with_rows(spark: SparkSession, source: Source, fresh: Mapping[str, str], bad: Sequence[BadFile]) -> Source:
+    """The source with the rows of its fresh runs, by their folders, but not those in bad files."""
+    traces = parquet(spark, list(fresh), ROWS)
+    census, bad = files.retry(lambda worse: _census(files.without(traces, worse)).collect(), bad)
+    odd = any(None in tuple(row) or row["run"] != fresh[files.plain(row["folder"])] for row in census)
+    rows = files.without(traces, bad)
+    checked = _checked(rows, fresh)
+    good = checked.where(F.col("reason").isNull()) if odd else rows.where(problem().isNull())
+    return replace(
+        source,
+        rows=check(good, ROWS),
+        rejects=_rejects(checked).unionByName(files.bad_files(spark, bad)),
+        names=sorted({tuple(row[name] for name in NAMES) for row in census if None not in tuple(row)}),
+        expected=sum(row["count"] for row in census),
+        without=lambda worse: _with_rows(spark, source, fresh, [*bad, worse]),
+    )
 
 
 def _newest(runs: Sequence[Run]) -> list[Run]:
@@ -75,41 +112,24 @@ def problem() -> Column:
     return reason
 
 
-@dataclass(frozen=True)
-class _Traces:
-    rows: DataFrame
-    rejects: DataFrame
-    bad: Sequence[files.BadFile]
-    names: Sequence[Names]
+def _census(rows: DataFrame) -> DataFrame:
+    """How many rows of which names are in each folder."""
+    by_file = rows.groupBy(F.col("_metadata.file_path").alias("file"), *NAMES).agg(F.count(F.lit(1)).alias("count"))
+    folder = F.regexp_replace("file", "/[^/]*$", "").alias("folder")
+    return by_file.groupBy(folder, *NAMES).agg(F.sum("count").alias("count"))
 
 
-def _traces(spark: SparkSession, paths: Sequence[str], wanted: Mapping[str, str]) -> _Traces:
-    def look(some: Sequence[str]) -> list[tuple[str, Names, int]]:
-        groups = parquet(spark, some, ROWS).groupBy(F.col("_metadata.file_path").alias("file"), *NAMES)
-        found = groups.agg(F.count(problem())).collect()
-        return [(files.plain(file), (run, tier, does, came), bad) for file, run, tier, does, came, bad in found]
-
-    census, bad = files.sift(paths, look)
-    faulty = {file for file, (run, *_), problems in census if problems or run != wanted[_parent(_parent(file))]}
-    sound = sorted({file for file, _, _ in census} - faulty)
-    names = sorted({its for _, its, _ in census if None not in its})
-    rows = check(parquet(spark, _short(sound, paths), ROWS), ROWS)
-    if not faulty:
-        return _Traces(rows, small(spark, [], REJECTS), bad, names)
-    checked = _checked(spark, sorted(faulty), wanted)
-    kept = check(checked.where(F.col("reason").isNull()), ROWS)
-    return _Traces(rows.unionByName(kept) if sound else kept, _rejects(checked), bad, names)
-
-
-def _checked(spark: SparkSession, faulty: Sequence[str], wanted: Mapping[str, str]) -> DataFrame:
-    """The rows of files that have bad ones, with file, line and reason."""
-    its = [(file, wanted[_parent(_parent(file))]) for file in faulty]
-    expected = small(spark, its, "file string, its string")
+def _checked(rows: DataFrame, fresh: Mapping[str, str]) -> DataFrame:
+    """All rows, with file, line and reason."""
+    expected = small(rows.sparkSession, list(fresh.items()), "folder string, its string")
     foreign = F.when(F.col("run") != F.col("its"), F.concat(F.lit("it is of the run "), "run"))
-    rows = parquet(spark, faulty, ROWS).select(
-        "*", files.file().alias("file"), (F.col("_metadata.row_index") + 1).alias("line")
+    placed = rows.select(
+        "*",
+        files.file().alias("file"),
+        files.folder().alias("folder"),
+        (F.col("_metadata.row_index") + 1).alias("line"),
     )
-    return rows.join(F.broadcast(expected), "file").withColumn("reason", F.coalesce(problem(), foreign))
+    return placed.join(F.broadcast(expected), "folder").withColumn("reason", F.coalesce(problem(), foreign))
 
 
 def _rejects(checked: DataFrame) -> DataFrame:
@@ -126,22 +146,16 @@ def parquet(spark: SparkSession, paths: Sequence[str], schema: StructType) -> Da
     return reader.parquet(*files.escaped(paths))
 
 
-def _records(spark: SparkSession, paths: Sequence[str]) -> tuple[list[Run], list[files.BadFile]]:
-    def look(some: Sequence[str]) -> list[tuple[str, str]]:
-        with contextlib.suppress(OSError, ValueError):  # here they are read at once; elsewhere by Spark
-            return [(path, Path(path).read_text("utf-8")) for path in some]
-        reader = spark.read.option("recursiveFileLookup", "true").text(files.escaped(some), wholetext=True)
-        return [(row["file"], row["value"]) for row in reader.select(files.file().alias("file"), "value").collect()]
-
-    texts, bad = files.sift(paths, look)
-    unread = set(paths) - {path for path, _ in texts} - {each.file for each in bad}
-    bad += [files.BadFile(path, "is not a record of a run: it is empty") for path in sorted(unread)]
+def _records(spark: SparkSession, paths: Sequence[str]) -> tuple[list[Run], list[BadFile]]:
+    texts, bad = files.retry(lambda worse: _whole(spark, sorted(set(paths) - {each.file for each in worse})))
+    unread = set(paths) - texts.keys() - {each.file for each in bad}
+    bad += [BadFile(path, "is not a record of a run: it is empty") for path in sorted(unread)]
     runs: dict[str, Run] = {}
-    for path, text in sorted(texts):
+    for path, text in sorted(texts.items()):
         try:
             run = record.run_of(text, path.rpartition("/")[0])
         except InvalidRequest as error:
-            bad.append(files.BadFile(path, error.sentence))
+            bad.append(BadFile(path, error.sentence))
             continue
         if run.run in runs:
             raise InvalidRequest(
@@ -151,21 +165,9 @@ def _records(spark: SparkSession, paths: Sequence[str]) -> tuple[list[Run], list
     return list(runs.values()), bad
 
 
-def _short(chosen: Sequence[str], found: Sequence[str]) -> list[str]:
-    """The chosen files, by their folder where all that were found in it are chosen: Spark lists folders faster."""
-    missing = {_parent(path) for path in set(found) - set(chosen)}
-    return list(dict.fromkeys(path if _parent(path) in missing else _parent(path) for path in chosen))
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def _run_folder(path: str) -> str | None:
-    """The folder of the run that a trace file belongs to."""
-    folder = _parent(path)
-    return _parent(folder) if _name(folder) == TRACES and path.endswith(".parquet") else None
+def _whole(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
+    """Files as texts."""
+    with contextlib.suppress(OSError, ValueError):  # here they are read at once; elsewhere by Spark
+        return {path: Path(path).read_text("utf-8") for path in paths}
+    reader = spark.read.option("recursiveFileLookup", "true").text(files.escaped(paths), wholetext=True)
+    return {row["file"]: row["value"] for row in reader.select(files.file().alias("file"), "value").collect()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -10,7 +10,8 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 
 from stafette.pipeline.schema import small
 from stafette.pipeline.sources import files
-from stafette.pipeline.sources.base import Samples
+from stafette.pipeline.sources.base import BadFile, Samples
+from stafette.runs.layout import SAMPLES
 
 _COUNTERS = (
     "commits", "rollbacks", "blocks_read", "blocks_hit", "rows_inserted", "rows_deleted", "deadlocks", "wal_bytes",
@@ -34,34 +35,21 @@ SCHEMAS = {
 }  # fmt: skip
 """The columns of the files; in the tables ``run`` comes before them."""
 
-_ALL = StructType(list({field.name: field for schema in SCHEMAS.values() for field in schema}.values()))
-"""What any of the files may have: so one pass looks at all of them."""
+
+def read(
+    spark: SparkSession, listed: Container[str], wanted: Mapping[str, str], bad: Sequence[BadFile] = ()
+) -> Samples:
+    """The samples of runs, by their folders; `listed` are folders that have files."""
+    runs = {samples: run for folder, run in wanted.items() if (samples := f"{folder}/{SAMPLES}") in listed}
+    tables = {name: _table(spark, name, runs, bad) for name in SCHEMAS}
+    return Samples(**tables, without=lambda worse: read(spark, listed, wanted, worse))
 
 
-def read(spark: SparkSession, found: Sequence[str], wanted: Mapping[str, str]) -> tuple[Samples, list[files.BadFile]]:
-    """The samples of the runs, by their folders, and the files that cannot be read."""
-    ours = {f"{folder}/samples/{name}.parquet": run for folder, run in wanted.items() for name in SCHEMAS}
-
-    def look(some: Sequence[str]) -> list[str]:
-        _frame(spark, some, _ALL).agg(*(F.count(column) for column in _ALL.names)).collect()
-        return list(some)
-
-    good, bad = files.sift([path for path in found if path in ours], look)
-    tables = {
-        name: _with_run(spark, [path for path in good if path.endswith(f"/{name}.parquet")], schema, ours)
-        for name, schema in SCHEMAS.items()
-    }
-    return Samples(**tables), bad
-
-
-def _frame(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
-    return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*files.escaped(paths))
-
-
-def _with_run(spark: SparkSession, paths: Sequence[str], schema: StructType, ours: Mapping[str, str]) -> DataFrame:
-    whole = StructType([StructField("run", StringType()), *schema.fields])
-    if not paths:
-        return small(spark, [], whole)
-    runs = small(spark, [(path, ours[path]) for path in paths], "file string, run string")
-    rows = _frame(spark, paths, schema).withColumn("file", files.file())
-    return rows.join(F.broadcast(runs), "file").select(*whole.names)
+def _table(spark: SparkSession, name: str, runs: Mapping[str, str], bad: Sequence[BadFile]) -> DataFrame:
+    schema = StructType([StructField("run", StringType()), *SCHEMAS[name].fields])
+    if not runs:
+        return small(spark, [], schema)
+    reader = spark.read.schema(SCHEMAS[name]).option("recursiveFileLookup", "true")
+    rows = files.without(reader.option("pathGlobFilter", f"{name}.parquet").parquet(*files.escaped(runs)), bad)
+    of_folders = small(spark, list(runs.items()), "folder string, run string")
+    return rows.withColumn("folder", files.folder()).join(F.broadcast(of_folders), "folder").select(*schema.names)

@@ -1,0 +1,114 @@
+"""Requests: one row for each request, with the times of all tiers side by side.
+
+Traces have a row for each request and tier. Here the tiers are joined, once; everything else is an aggregation of
+requests. Names are left behind: a run is the hash of its id, and operation and outcome are, with their tier, one code
+for the client's row and one for the broker's. `names` says what the codes stand for.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from stafette import trace
+from stafette.errors import InvalidRequest
+from stafette.pipeline.schema import check
+
+CLIENT_PHASES = {"queue_ns": "client_queue_ns", "encode_ns": "client_encode_ns", "read_ns": "client_read_ns"}
+"""The client's own phases, by the column of its trace."""
+_CLIENT = {
+    "client": "client", "request": "request", "intended_ns": "intended_ns", "start_ns": "start_ns",
+    "end_ns": "end_ns", **CLIENT_PHASES, "bytes": "bytes", "messages": "messages",
+}  # fmt: skip
+_BROKER = {
+    "node": "broker", "start_ns": "broker_start_ns", "end_ns": "broker_end_ns",
+    **{phase: phase for phase in trace.PHASES}, "batch": "batch", "bytes": "broker_bytes",
+    "messages": "broker_messages",
+}  # fmt: skip
+
+
+def _field(name: str) -> StructField:
+    types = {"client": StringType(), "broker": StringType(), "batch": IntegerType()}
+    return StructField(name, types.get(name, LongType()))
+
+
+REQUESTS = StructType(
+    [_field(name) for name in ("run_code", "client_code", "broker_code", *_CLIENT.values(), *_BROKER.values())]
+)
+"""A tier that does not know a request has no code there, and null in all its columns."""
+NAMES = StructType(
+    [_field("run_code"), _field("code")]
+    + [StructField(name, StringType()) for name in ("run", "tier", "operation", "outcome")]
+)
+
+
+def of_traces(rows: DataFrame, *, paired: bool = True, repeated: bool = False) -> DataFrame:
+    """The requests of trace rows.
+
+    A request is known by its run, client and number, of which one hash is made. A row with the number 0, which was
+    never sent or whose source has no numbers, is a request of its own. `paired` says that rows of two tiers can belong
+    together; without it nothing is joined, no row moves, and a client without a name has that of its node. `repeated`
+    says that a tier may have a request more than once: then the first rows of the tiers belong together, and so on.
+    """
+    if not paired:
+        rows = rows.withColumn("client", F.when(F.col("client") == "", F.col("node")).otherwise(F.col("client")))
+    is_client = F.col("tier") == "client"
+    clients, brokers = _side(rows.where(is_client), "client", _CLIENT), _side(rows.where(~is_client), "broker", _BROKER)
+    if not paired:
+        joined = clients.unionByName(brokers, allowMissingColumns=True)
+    else:
+        same = F.col("client_key") == F.col("broker_key")
+        if repeated:
+            clients, brokers = (
+                _numbered(clients, "client_key", "start_ns"),
+                _numbered(brokers, "broker_key", "broker_start_ns"),
+            )
+            same = same & (clients["number"] == brokers["number"])
+        # Of equal size, neither fits into the memory of all workers: hash the parts of one, and do not sort.
+        joined = clients.join(brokers.hint("shuffle_hash"), same, "full")
+    return check(joined.withColumn("run_code", F.coalesce("client_run", "broker_run")), REQUESTS)
+
+
+def _numbered(side: DataFrame, key: str, start: str) -> DataFrame:
+    return side.withColumn("number", F.row_number().over(Window.partitionBy(key).orderBy(start)))
+
+
+def _side(rows: DataFrame, tier: str, columns: dict[str, str]) -> DataFrame:
+    # What was never sent matches nothing; its start spreads it over the parts of the shuffle.
+    number = F.when(F.col("request") > 0, F.col("request")).otherwise(-F.col("start_ns"))
+    salt = F.when(F.col("request") > 0, F.lit("")).otherwise(F.lit(tier))
+    return rows.select(
+        F.xxhash64(run_code(), "client", number, salt).alias(f"{tier}_key"),
+        run_code().alias(f"{tier}_run"),
+        code().alias(f"{tier}_code"),
+        *(F.col(name).alias(alias) for name, alias in columns.items()),
+    )
+
+
+def names_of(rows: DataFrame) -> DataFrame:
+    """What the codes of trace rows stand for."""
+    named = rows.select("run", "tier", "operation", "outcome").distinct()
+    return check(named.select("*", run_code().alias("run_code"), code().alias("code")), NAMES)
+
+
+def run_code() -> Column:
+    """A run's number: the hash of its id."""
+    return F.xxhash64("run")
+
+
+def code() -> Column:
+    """The number of a tier, operation and outcome. 64 bits hardly ever collide."""
+    return F.xxhash64("tier", "operation", "outcome")
+
+
+def check_requests(frame: DataFrame) -> DataFrame:
+    """The same, if it is a table of requests."""
+    types = {field.name: field.dataType for field in frame.schema}
+    wrong = [field.name for field in REQUESTS if types.get(field.name) != field.dataType]
+    if wrong:
+        raise InvalidRequest(
+            f"this is no table of requests: {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} missing or of "
+            "another type; take what stafette.spark.requests gives"
+        )
+    return frame

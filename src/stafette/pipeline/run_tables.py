@@ -1,0 +1,305 @@
+"""The tables of single runs, from what Spark has aggregated: names for codes, milliseconds, rates and intervals.
+
+Pure functions on small tables. Sums come as whole numbers, so that means and deviations are those that the laboratory
+finds (`stafette.runs.moments`), to the last digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stafette.pipeline.results import NETWORK, PHASES
+from stafette.pipeline.run_times import RunTimes
+from stafette.report import result_tables
+from stafette.report.result_tables import PERCENTILES, WINDOW_PERCENTILES
+from stafette.runs.moments import mean_ms, stddev_ms
+from stafette.runs.outcomes import ANSWERED, SUCCESSES
+from stafette.runs.window import SECOND
+from stafette.statistics import intervals
+
+MICROSECONDS, NANOSECONDS = 1000, 1_000_000
+"""In a millisecond."""
+BATCHES = "batches"
+"""The kind of an interval over batches of windows of one run."""
+
+Whole = NDArray[np.int64]
+
+
+class Group(NamedTuple):
+    """What a row of a table is about."""
+
+    run: str
+    tier: str
+    operation: str
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Names:
+    """What codes stand for."""
+
+    runs: Mapping[int, str]
+    codes: Mapping[int, tuple[str, str, str]]
+
+    def group(self, run_code: int, code: int) -> Group:
+        """The names of a group."""
+        return Group(self.runs[run_code], *self.codes[code])
+
+
+@dataclass(frozen=True)
+class Series:
+    """The windows of one group, in order of time and without gaps; counts are of requests that began in them."""
+
+    number: Whole
+    count: Whole
+    total_ns: Whole
+    longest_ns: Whole
+    percentiles: Whole
+    """In microseconds, a column for each of WINDOW_PERCENTILES."""
+    answers: Whole
+    measured_count: Whole
+    measured_total_ns: Whole
+    measured_answers: Whole
+
+
+_COUNTED = ("count", "total_ns", "longest_ns", "answers", "measured_count", "measured_total_ns", "measured_answers")
+
+
+def series(aggregated: pa.Table, names: Names, spans: Mapping[str, RunTimes]) -> dict[Group, Series]:
+    """The windows of each group, from those in which there was something."""
+    order = [("run_code", "ascending"), ("code", "ascending"), ("window", "ascending")]
+    ordered = aggregated.sort_by(order)
+    run_codes, codes, window = (_numbers(ordered, name) for name in ("run_code", "code", "window"))
+    columns = {name: _numbers(ordered, name) for name in (*_COUNTED, *WINDOW_PERCENTILES)}
+    new = np.flatnonzero((np.diff(run_codes) != 0) | (np.diff(codes) != 0)) + 1
+    groups: dict[Group, Series] = {}
+    for rows in np.split(np.arange(len(codes)), new) if len(codes) else []:
+        group = names.group(int(run_codes[rows[0]]), int(codes[rows[0]]))
+        filled = {name: np.zeros(spans[group.run].windows, dtype=np.int64) for name in columns}
+        for name, column in columns.items():
+            filled[name][window[rows]] = column[rows]
+        groups[group] = Series(
+            number=np.arange(spans[group.run].windows),
+            percentiles=np.stack([filled[name] for name in WINDOW_PERCENTILES], axis=1),
+            **{name: filled[name] for name in _COUNTED},
+        )
+    return dict(sorted(groups.items()))
+
+
+def windows(groups: Mapping[Group, Series], spans: Mapping[str, RunTimes]) -> pa.Table:
+    """Window by window: of what succeeded all of them, of anything else those in which there was something."""
+    parts = [_windows_of(group, rows, spans[group.run]) for group, rows in groups.items()]
+    empty = result_tables.TABLES["windows"].empty_table()
+    return pa.concat_tables([empty, *(result_tables.columns("windows", part) for part in parts)])
+
+
+def _windows_of(group: Group, rows: Series, span: RunTimes) -> dict[str, Any]:
+    chosen = np.full(len(rows.number), group.outcome in (*SUCCESSES, ANSWERED)) | (rows.count > 0) | (rows.answers > 0)
+    count, there = rows.count[chosen], rows.count[chosen] > 0
+    seconds = span.lengths()[chosen] / SECOND
+    return {name: [value] * len(count) for name, value in group._asdict().items()} | {
+        "second": rows.number[chosen] * span.window_ns / SECOND,
+        "seconds": seconds,
+        "count": count,
+        "throughput_per_s": rows.answers[chosen] / seconds,
+        "mean_ms": _masked(rows.total_ns[chosen] / (np.maximum(count, 1) * NANOSECONDS), there),
+        "max_ms": _masked(rows.longest_ns[chosen] / NANOSECONDS, there),
+        "measured_count": rows.measured_count[chosen],
+        "measured_total_ms": rows.measured_total_ns[chosen] / NANOSECONDS,
+        "measured_answers": rows.measured_answers[chosen],
+        "measured_seconds": span.measured_lengths()[chosen] / SECOND,
+    } | {
+        name: _masked(rows.percentiles[chosen, at] / MICROSECONDS, there) for at, name in enumerate(WINDOW_PERCENTILES)
+    }  # fmt: skip
+
+
+def summary(
+    figures: Sequence[Mapping[str, Any]],
+    groups: Mapping[Group, Series],
+    names: Names,
+    spans: Mapping[str, RunTimes],
+    trends: Mapping[tuple[str, str], str],
+    level: float,
+) -> pa.Table:
+    """Run by run; of groups of which something began or ended in the measured window.
+
+    `trends` says of a run and a metric why it was not stationary, if it was not.
+    """
+    by_group = {names.group(row["run_code"], row["code"]): row for row in figures}
+    answers = {group: int(rows.measured_answers.sum()) for group, rows in groups.items()}
+    table = []
+    for group in sorted(by_group.keys() | {group for group, count in answers.items() if count}):
+        row: dict[str, Any] = dict.fromkeys(result_tables.TABLES["summary"].names)
+        row |= group._asdict() | {"count": 0, "bytes": 0, "messages": 0}
+        row["throughput_per_s"] = answers.get(group, 0) / spans[group.run].measured.seconds
+        if group in by_group:
+            row |= moments(by_group[group]) | {name: by_group[group][name] for name in ("bytes", "messages")}
+        if group in groups:
+            row |= _intervals(group, groups[group], spans[group.run], trends, level)
+        table.append(row)
+    return result_tables.table("summary", table)
+
+
+def moments(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Count, mean, deviation, percentiles and maximum of a row of `counts.figures`."""
+    count, total, squares = int(figures["count"]), int(figures["total_ns"]), int(figures["squares"])
+    return {
+        "count": count,
+        "mean_ms": mean_ms(count, total),
+        "stddev_ms": stddev_ms(count, total, squares),
+        "max_ms": figures["longest_ns"] / NANOSECONDS,
+    } | {name: figures[name] / MICROSECONDS for name in PERCENTILES}
+
+
+def _intervals(
+    group: Group, rows: Series, span: RunTimes, trends: Mapping[tuple[str, str], str], level: float
+) -> dict[str, Any]:
+    """The intervals of mean and throughput over batches of windows, or why there is none."""
+    lengths = span.measured_lengths()
+    inside = lengths > 0
+    seconds = lengths[inside] / SECOND
+    pairs = {
+        "mean_ms": (rows.measured_total_ns[inside] / NANOSECONDS, rows.measured_count[inside].astype(np.float64)),
+        "throughput": (rows.measured_answers[inside].astype(np.float64), seconds),
+    }
+    estimates: dict[str, intervals.BatchEstimate] = {}
+    reasons: dict[str, str] = {}
+    for metric, (totals, counts) in pairs.items():
+        if not counts.sum() > 0:
+            continue
+        estimates[metric] = intervals.batch_ratio(totals, counts, level)
+        reason = trends.get((group.run, metric)) or estimates[metric].reason
+        if reason is not None:
+            reasons[metric] = reason
+    mean, rate = (
+        estimates[metric].estimate if metric in estimates and metric not in reasons else None for metric in pairs
+    )
+    whole = span.inside()[inside]
+    rates = (rows.measured_answers[inside] / seconds)[whole]
+    batches = [estimates[metric].batches for metric in pairs if metric in estimates and metric not in reasons]
+    return {
+        "mean_low_ms": mean.low if mean else None,
+        "mean_high_ms": mean.high if mean else None,
+        "throughput_low": rate.low if rate else None,
+        "throughput_high": rate.high if rate else None,
+        "throughput_stddev": float(np.std(rates, ddof=1)) if len(rates) > 1 else None,
+        "interval_kind": BATCHES if batches else None,
+        "interval_level": level if batches else None,
+        "interval_n": batches[0] if batches else None,
+        "interval_reason": _reason(reasons),
+    }
+
+
+def _reason(reasons: Mapping[str, str]) -> str | None:
+    if len(set(reasons.values())) == 1 and len(reasons) > 1:
+        return next(iter(reasons.values()))
+    words = {"mean_ms": "mean", "throughput": "throughput"}
+    return "; ".join(f"{words[metric]}: {reason}" for metric, reason in reasons.items()) or None
+
+
+def shares(figures: Sequence[Mapping[str, Any]], names: Names, limits_us: Sequence[int]) -> pa.Table:
+    """Which share of the responses was below each limit."""
+    rows = [
+        names.group(row["run_code"], row["code"])._asdict()
+        | {"limit_ms": limit / MICROSECONDS, "share": row[f"below_{number}"] / row["count"]}
+        for row in figures
+        for number, limit in enumerate(limits_us)
+    ]
+    return _sorted("shares", rows, ("run", "tier", "operation", "outcome", "limit_ms"))
+
+
+def distribution(bins: Sequence[Mapping[str, Any]], names: Names) -> pa.Table:
+    """How often which response time; of the clients, where there are any."""
+    named = [(names.group(row["run_code"], row["code"]), row) for row in bins]
+    with_clients = {group.run for group, _ in named if group.tier == "client"}
+    rows = [
+        _of_client(group)
+        | {name: row[f"{name.removesuffix('_ms')}_us"] / MICROSECONDS for name in ("low_ms", "high_ms")}
+        | {"count": row["count"]}
+        for group, row in named
+        if group.tier == "client" or group.run not in with_clients
+    ]
+    return _sorted("distribution", rows, ("run", "operation", "outcome", "low_ms"))
+
+
+def phases(figures: Sequence[Mapping[str, Any]], names: Names) -> pa.Table:
+    """The figures of each phase."""
+    rows = [
+        _of_client(names.group(row["run_code"], row["code"])) | {"phase": PHASES[row["phase"]]} | moments(row)
+        for row in figures
+        if row["phase"] < len(PHASES)
+    ]
+    order = {phase: number for number, phase in enumerate(PHASES)}
+    rows.sort(key=lambda row: (row["run"], row["operation"], row["outcome"], order[row["phase"]]))
+    return result_tables.table("phases", rows)
+
+
+def breakdown(figures: Sequence[Mapping[str, Any]], names: Names) -> pa.Table:
+    """The means of all phases of each operation and outcome, side by side."""
+    by_group: dict[Group, dict[str, Any]] = {}
+    empty = dict.fromkeys(result_tables.TABLES["breakdown"].names)
+    for row in figures:
+        group = names.group(row["run_code"], row["code"])
+        parts = by_group.setdefault(group, empty | _of_client(group))
+        mean = mean_ms(int(row["count"]), int(row["total_ns"]))
+        if row["phase"] == len(PHASES):
+            parts |= {"client_ms": mean, "count": row["count"]}
+        else:
+            phase = PHASES[row["phase"]]
+            parts["unexplained_ms" if phase == NETWORK else f"{phase}_ms"] = mean
+    return _sorted("breakdown", list(by_group.values()), ("run", "operation", "outcome"))
+
+
+def joins(by_window: Sequence[Mapping[str, Any]], names: Names) -> pa.Table:
+    """How many requests each tier of a run knows, and how many both do."""
+    columns = ("client_rows", "broker_rows", "joined", "never_sent")
+    totals: dict[str, dict[str, int]] = {}
+    for row in by_window:
+        sums = totals.setdefault(names.runs[row["run_code"]], dict.fromkeys(columns, 0))
+        for name in columns:
+            sums[name] += row[name]
+    rows = [
+        {"run": run, **sums}
+        | {"client_only": sums["client_rows"] - sums["joined"] - sums["never_sent"]}
+        | {"broker_only": sums["broker_rows"] - sums["joined"]}
+        for run, sums in totals.items()
+    ]
+    return _sorted("joins", rows, ("run",))
+
+
+def phase_windows(by_window: Sequence[Mapping[str, Any]], names: Names, spans: Mapping[str, RunTimes]) -> pa.Table:
+    """The mean of each phase over time, of requests that both tiers know."""
+    rows = [
+        {"run": (run := names.runs[row["run_code"]]), "phase": phase}
+        | {"second": row["window"] * spans[run].window_ns / SECOND, "count": row[f"{phase}_count"]}
+        | {"mean_ms": mean_ms(row[f"{phase}_count"], row[f"{phase}_total_ns"])}
+        for row in by_window
+        if row["window"] is not None
+        for phase in PHASES
+        if row[f"{phase}_count"]
+    ]
+    return _sorted("phase_windows", rows, ("run", "phase", "second"))
+
+
+def _of_client(group: Group) -> dict[str, str]:
+    return {"run": group.run, "operation": group.operation, "outcome": group.outcome}
+
+
+def _sorted(table: str, rows: list[dict[str, Any]], keys: Sequence[str]) -> pa.Table:
+    rows.sort(key=lambda row: [row[key] for key in keys])
+    return result_tables.table(table, rows)
+
+
+def _numbers(table: pa.Table, name: str) -> Whole:
+    column: Whole = table[name].fill_null(0).to_numpy().astype(np.int64)
+    return column
+
+
+def _masked(values: NDArray[np.float64], there: NDArray[np.bool_]) -> pa.Array:
+    return pa.array(values, mask=~there)

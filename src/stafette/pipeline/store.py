@@ -1,0 +1,136 @@
+"""Requests that are kept, so that traces are checked, parsed and joined only once.
+
+::
+
+    ROOT/data/batch=B/       requests, of all runs that were read together
+    ROOT/names/batch=B/      what their codes stand for
+    ROOT/rejects/batch=B/    lines that could not be used
+    ROOT/runs/batch=B/       the runs, with the fingerprint of their traces: written last
+
+A run whose fingerprint is still the same is not read again. A batch counts for a run only while it is the newest that
+has it. Everything goes through Spark's readers and writers, so the root may be on any file system; deleting it is safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from stafette.pipeline import requests
+from stafette.pipeline.schema import REJECTS, small
+from stafette.pipeline.sources.base import NAMES, Source
+from stafette.pipeline.sources.files import address, escaped
+from stafette.runs.layout import REQUESTS
+
+_RUNS = StructType(
+    [StructField("run", StringType()), StructField("fingerprint", StringType()), StructField("written_ns", LongType())]
+)
+_BATCH = StructField("batch", StringType())
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run, or a whole source, whose requests are kept."""
+
+    batch: str
+    fingerprint: str
+
+
+Runs = Mapping[str, Kept]
+"""By the id of the run; `""` stands for all runs of a source that does not know them."""
+
+
+def default_root(folder: str, out: str) -> str:
+    """Where requests of a folder are kept if nobody says it: in it, or with the results if it cannot be written to."""
+    own = "://" in folder or (Path(folder).is_dir() and os.access(folder, os.W_OK))
+    return f"{address(folder if own else out)}/{REQUESTS}"
+
+
+def kept(spark: SparkSession, root: str) -> dict[str, Kept]:
+    """The newest batch of each run."""
+    rows = sorted(_read(spark, root, "runs", _RUNS).collect(), key=lambda row: int(row["written_ns"]))
+    return {row["run"]: Kept(row["batch"], row["fingerprint"]) for row in rows}
+
+
+def add(spark: SparkSession, root: str, source: Source) -> dict[str, Kept]:
+    """Write the requests of a source's fresh rows as one batch; the runs that are in it."""
+    prints = {run: source.fingerprints[run] for run in source.fresh}
+    batch = hashlib.sha256("\n".join(sorted(prints.values())).encode()).hexdigest()[:16]
+    count = _add_requests(source, root, batch)
+    if source.expected is None or count != source.expected:
+        rejected = _counted_write(source.rejects.coalesce(1), root, "rejects", batch)
+        expected = source.rows.count() if source.expected is None else source.expected - rejected
+        if source.paired and count != expected:  # a request that a tier has twice was matched twice
+            _add_requests(source, root, batch, repeated=True)
+    names = small(spark, source.names, ", ".join(f"{name} string" for name in NAMES)) if source.names else source.rows
+    _write(requests.names_of(names).coalesce(1), root, "names", batch)
+    rows = [(run, fingerprint, time.time_ns()) for run, fingerprint in prints.items()]
+    _write(small(spark, rows, _RUNS).coalesce(1), root, "runs", batch)
+    return {run: Kept(batch, fingerprint) for run, fingerprint in prints.items()}
+
+
+def _add_requests(source: Source, root: str, batch: str, *, repeated: bool = False) -> int:
+    """Write them; how many rows of traces are in them."""
+    rows = requests.of_traces(source.rows, paired=source.paired, repeated=repeated)
+    seen = Observation()
+    columns = [F.count(f"{tier}_code").alias(tier) for tier in ("client", "broker")]
+    _write(rows.observe(seen, *columns), root, "data", batch)
+    return sum(seen.get.values())
+
+
+def requests_of(spark: SparkSession, root: str, runs: Runs) -> DataFrame:
+    """The requests of runs that are kept."""
+    return _chosen(spark, _read(spark, root, "data", requests.REQUESTS), runs)
+
+
+def names_of(spark: SparkSession, root: str, runs: Runs) -> DataFrame:
+    """What the codes of their requests stand for."""
+    return _chosen(spark, _read(spark, root, "names", requests.NAMES), runs)
+
+
+def rejects_of(spark: SparkSession, root: str, runs: Runs) -> DataFrame:
+    """What could not be used when they were read."""
+    batches = sorted({run.batch for run in runs.values()})
+    return _read(spark, root, "rejects", REJECTS).where(F.col("batch").isin(*batches)).drop("batch")
+
+
+def _chosen(spark: SparkSession, frame: DataFrame, runs: Runs) -> DataFrame:
+    """Rows of the batches that count, each for its own runs."""
+    batches = sorted({run.batch for run in runs.values()})
+    frame = frame.where(F.col("batch").isin(*batches))
+    if "" in runs:
+        return frame.drop("batch")
+    pairs = small(spark, [(run.batch, name) for name, run in runs.items()], "batch string, run string")
+    wanted = pairs.select("batch", requests.run_code().alias("run_code"))
+    return frame.join(F.broadcast(wanted), ["batch", "run_code"], "left_semi").drop("batch")
+
+
+def _read(spark: SparkSession, root: str, table: str, schema: StructType) -> DataFrame:
+    whole = StructType([*schema.fields, _BATCH])
+    try:
+        frame = spark.read.schema(whole).parquet(*escaped([f"{root}/{table}"]))
+        assert frame.columns  # Spark Connect looks for the path only now
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return small(spark, [], whole)
+    return frame
+
+
+def _counted_write(frame: DataFrame, root: str, table: str, batch: str) -> int:
+    seen = Observation()
+    _write(frame.observe(seen, F.count(F.lit(1)).alias("count")), root, table, batch)
+    return int(seen.get["count"])
+
+
+def _write(frame: DataFrame, root: str, table: str, batch: str) -> None:
+    frame.write.mode("overwrite").parquet(f"{root}/{table}/batch={batch}")

@@ -1,0 +1,44 @@
+"""When runs were, as a small table that requests are joined with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from stafette.pipeline.requests import run_code
+from stafette.pipeline.run_times import RunTimes
+from stafette.pipeline.schema import small
+
+_COLUMNS = ("load_start", "load_end", "measured_start", "measured_end", "window_ns")
+
+
+def frame(spark: SparkSession, runs: Sequence[RunTimes]) -> DataFrame:
+    """Load, measured window and length of windows of each run, by its code."""
+    rows = [
+        (run.run, run.load.start_ns, run.load.end_ns, run.measured.start_ns, run.measured.end_ns, run.window_ns)
+        for run in runs
+    ]
+    schema = ", ".join(["run string", *(f"{name} long" for name in _COLUMNS)])
+    return small(spark, rows, schema).select(run_code().alias("run_code"), "run", *_COLUMNS)
+
+
+def join(rows: DataFrame, times: DataFrame) -> DataFrame:
+    """Rows with the times of their runs; rows of other runs go."""
+    return rows.join(F.broadcast(times.select("run_code", *_COLUMNS)), "run_code")
+
+
+def measured(moment: str) -> Column:
+    """Whether a moment is in the measured window."""
+    return (F.col(moment) >= F.col("measured_start")) & (F.col(moment) < F.col("measured_end"))
+
+
+def loaded(moment: str) -> Column:
+    """Whether a moment is in the load."""
+    return (F.col(moment) >= F.col("load_start")) & (F.col(moment) < F.col("load_end"))
+
+
+def window(moment: str) -> Column:
+    """The number of the window that a moment of the load is in, from 0."""
+    return F.expr(f"({moment} - load_start) div window_ns")

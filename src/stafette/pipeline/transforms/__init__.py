@@ -1,1 +1,0 @@
-"""Row-level work: pure functions from DataFrame to DataFrame, made of Spark's own expressions only."""
