@@ -18,9 +18,8 @@ from stafette.runs.layout import ANALYSIS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from stafette.pipeline.job import Analysis, Reader
+    from stafette.pipeline.job import Analysis
     from stafette.pipeline.options import Options
-    from stafette.pipeline.sources.base import Source
 
 SUMMARY_COLUMNS = (
     "count",
@@ -65,7 +64,8 @@ def analyze(
     ] = None,
     conf: Annotated[list[str] | None, typer.Option("--conf", help="Spark setting, KEY=VALUE; repeatable.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the results; default: `analysis` in the first folder.")
+        str | None,
+        typer.Option("--out", help="Folder or URL for the results; default: `analysis` in the first folder."),
     ] = None,
     requests: Annotated[
         str | None,
@@ -94,26 +94,31 @@ def analyze(
     """
     _check_libraries()
     options = _options(window, limits, level, warm_up, include_invalid=include_invalid)
-    read = _reader(source, mapping, folders)
-    target = out or _default_target(folders[0])
+    _check_source(source, mapping, folders)
+    target = out or f"{folders[0].rstrip('/')}/{ANALYSIS}"
     settings = dict(_setting(text) for text in conf or [])
     if follow and (len(folders) != 1 or source is not Kind.NATIVE):
         raise InvalidRequest("--follow needs exactly one folder, of a run of the laboratory")
     if master is not None and remote is not None:
         raise InvalidRequest("--master and --remote exclude each other; give one of them")
     say("starting Spark")
-    from stafette.pipeline import job, session, store
+    from stafette.pipeline import job, session, store, upload
+    from stafette.pipeline.sources import readers
     from stafette.report import page
 
-    spark = session.start(master=master, remote=remote, conf=settings)
+    quick = not follow and session.is_small(folders)
+    spark = session.start(master=master, remote=remote, conf=settings, quick=quick)
     try:
         if follow:
             _follow(spark, Path(folders[0]), window, as_json=as_json)
-        kept_requests = requests or store.default_root(folders[0], str(target))
-        analysis = job.analyze(spark, read, requests=kept_requests, out=target, options=options, progress=say)
+        read = readers.reader(source.value, folders, mapping)
+        kept_requests = requests or store.default_root(folders[0], target)
+        with upload.result_folder(spark, target) as folder:
+            analysis = job.analyze(spark, read, requests=kept_requests, out=folder, options=options, progress=say)
+            report = page.write(folder)
     finally:
         spark.stop()
-    _show(analysis, page.write(target), as_json=as_json)
+    _show(analysis, f"{target.rstrip('/')}/{report.name}", as_json=as_json)
 
 
 def report(folder: Path) -> Path:
@@ -122,12 +127,6 @@ def report(folder: Path) -> Path:
     from stafette.pipeline import default_analysis
 
     return default_analysis.report(folder, say)
-
-
-def _default_target(folder: str) -> Path:
-    if "://" in folder:
-        raise InvalidRequest(f"results cannot be written to {folder}; choose a local folder with --out")
-    return Path(folder) / ANALYSIS
 
 
 def _options(window: float, limits: str | None, level: float, warm_up: str | None, *, include_invalid: bool) -> Options:
@@ -156,28 +155,12 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _reader(kind: Kind, mapping: Path | None, folders: Sequence[str]) -> Reader:
+def _check_source(kind: Kind, mapping: Path | None, folders: Sequence[str]) -> None:
     if (mapping is not None) != (kind is Kind.CSV):
         raise InvalidRequest("--mapping and --source csv need each other; give both or neither")
     for folder in folders:
         if "://" not in folder and not Path(folder).exists():
             raise InvalidRequest(f"there is no folder {folder}")
-
-    def read(spark: SparkSession, *, kept: frozenset[str]) -> Source:
-        if kind is Kind.NATIVE:
-            from stafette.pipeline.sources import native
-
-            return native.read(spark, folders, kept=kept)
-        if kind is Kind.MLMQ:
-            from stafette.pipeline.sources import mlmq
-
-            return mlmq.read(spark, folders, kept=kept)
-        from stafette.pipeline.sources import delimited
-
-        assert mapping is not None
-        return delimited.read(spark, folders, mapping, kept=kept)
-
-    return read
 
 
 def _follow(spark: SparkSession, folder: Path, window: float, *, as_json: bool) -> None:
@@ -190,7 +173,7 @@ def _follow(spark: SparkSession, folder: Path, window: float, *, as_json: bool) 
     follow.follow(spark, folder, window_s=window, show=show)
 
 
-def _show(analysis: Analysis, report: Path, *, as_json: bool) -> None:
+def _show(analysis: Analysis, report: str, *, as_json: bool) -> None:
     from stafette.report import result_files
 
     rows = result_files.summary_objects(analysis.tables["summary"])
@@ -201,7 +184,7 @@ def _show(analysis: Analysis, report: Path, *, as_json: bool) -> None:
     several = len({row["run"] for row in rows}) > 1
     names = (*(("run",) if several else ()), "tier", "operation", "outcome")
     show_table([{name: _format_cell(row, name) for name in (*names, *SUMMARY_COLUMNS)} for row in rows], as_json=False)
-    show_lines([str(report)])
+    show_lines([report])
 
 
 def _format_cell(row: Mapping[str, Any], name: str) -> Any:

@@ -34,7 +34,7 @@ def report(folder: Path, say: Callable[[str], None]) -> Path:
     from stafette.report import page  # and this one Plotly
 
     say("Spark starts")
-    spark = session.start()
+    spark = session.start(quick=session.is_small([folder]))
     try:
         place = folder / ANALYSIS
         job.analyze(

@@ -22,6 +22,7 @@ from stafette.pipeline import counts, requests, results, times
 from stafette.pipeline.run_tables import MICROSECONDS
 from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.schema import ROWS, small
+from stafette.pipeline.sources.files import plain_errors
 from stafette.report.result_tables import WINDOW_PERCENTILES
 from stafette.runs.layout import REQUESTS, RUN_FILE, TRACES
 from stafette.runs.moments import mean_ms
@@ -37,6 +38,7 @@ NEVER = 2**62
 KEYS = ("run_code", "code", "ended", "measured")
 
 
+@plain_errors()
 def follow(
     spark: SparkSession, folder: Path, *, window_s: float = 1.0, every_s: float = EVERY_SECONDS,
     show: Callable[[list[dict[str, Any]]], None],

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,31 +22,20 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from stafette.errors import InvalidRequest
-from stafette.pipeline import models, over_runs, results, run_checks, run_tables, sample_tables, store, times
+from stafette.pipeline import models, over_runs, results, run_checks, run_tables, sample_tables, times
+from stafette.pipeline.ingest import Reader, Requests, check_windows, ingest, spans_of
 from stafette.pipeline.options import Options
-from stafette.pipeline.run_tables import Group, Names, Series
+from stafette.pipeline.run_tables import Group, Series
 from stafette.pipeline.run_times import RunTimes
-from stafette.pipeline.schema import REJECTS, small
+from stafette.pipeline.schema import REJECTS
 from stafette.pipeline.sources import files
 from stafette.pipeline.sources.base import BadFile, Run, Source
-from stafette.pipeline.sources.made_up import runs_of
 from stafette.report import result_files, result_tables
 from stafette.runs.window import SECOND, Window
 
-MOST_WINDOWS = 200_000
-"""Over all runs: the table of windows is to fit into memory."""
 MOST_REJECTS = 10_000
 """Rejected lines that are kept; the others are counted."""
 DATABASE = "database"
-
-
-class Reader(Protocol):
-    """Reads a source, but for runs whose fingerprint is among those that are kept."""
-
-    def __call__(self, spark: SparkSession, *, kept: frozenset[str]) -> Source:
-        """What was read."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -73,18 +62,7 @@ class _Clock:
         self.seconds[name] = round(time.perf_counter() - began, 3)
 
 
-@dataclass(frozen=True)
-class _Requests:
-    """What the results are made of."""
-
-    frame: DataFrame
-    rejects: DataFrame
-    runs: Sequence[Run]
-    names: Names
-    groups: DataFrame
-    """The codes with their names, as `results.group_names` gives them."""
-
-
+@files.plain_errors()
 def analyze(
     spark: SparkSession,
     read: Reader,
@@ -100,16 +78,17 @@ def analyze(
     """
     clock, options = _Clock(progress), options or Options()
     with clock.step("read"):
-        source, asked = _ingest(spark, read, requests)
+        asked = ingest(spark, read, requests)
         spans = spans_of(asked.runs, options)
+        check_windows(spans)
     with clock.step("aggregate"):
         tables, groups = _run_tables(asked, spans, options)
         if options.warm_up == "auto":
             spans = _warmed_up(spans, groups)
             tables, groups = _run_tables(asked, spans, options)
     with clock.step("samples"):
-        sampled, bad_samples = _samples(source, spans)
-        tables |= sampled | _rejects(asked.rejects, [*source.bad, *bad_samples])
+        sampled, bad_samples = _samples(asked.source, spans)
+        tables |= sampled | _rejects(asked.rejects, [*asked.source.bad, *bad_samples])
     with clock.step("model"):
         concluded, notes, left_out = _conclusions(asked.runs, spans, tables, groups, options)
         tables |= concluded
@@ -126,77 +105,7 @@ def analyze(
     return Analysis(tables, facts, out)
 
 
-# Read
-
-
-def _ingest(spark: SparkSession, read: Reader, root: str) -> tuple[Source, _Requests]:
-    """Make requests of what is new, and take those that are kept."""
-    kept = store.kept(spark, root)
-    source = read(spark, kept=frozenset(run.fingerprint for run in kept.values()))
-    try:
-        if source.fresh:
-            kept |= _added(spark, root, source)
-    finally:
-        source.release()
-    runs = {run: kept[run] for run in source.fingerprints if run in kept}
-    if not runs:
-        raise InvalidRequest("no run is done, or none has any rows; wait for one to end, or use --follow")
-    frame = store.requests_of(spark, root, runs)
-    named = store.names_of(spark, root, runs).persist()
-    coded = results.group_names(named).collect()
-    names = Names(
-        {row["run_code"]: row["run"] for row in named.select("run_code", "run").distinct().collect()},
-        {row["code"]: (row["tier"], row["operation"], row["outcome"]) for row in coded},
-    )
-    schema = "code long, tier string, operation string, outcome string, answered_code long"
-    groups = small(
-        spark,
-        [tuple(row[name] for name in schema.replace(" long", "").replace(" string", "").split(", ")) for row in coded],
-        schema,
-    )
-    return source, _Requests(
-        frame,
-        store.rejects_of(spark, root, runs),
-        source.runs or runs_of(frame, names.runs, source.folders),
-        names,
-        groups,
-    )
-
-
-def _added(spark: SparkSession, root: str, source: Source) -> dict[str, store.Kept]:
-    """Add the source's fresh runs; a file that turns out to be bad is left out, and named in the rejects."""
-    bad = 0
-    while True:
-        try:
-            return store.add(spark, root, source)
-        except files.SPARK_ERRORS as error:
-            culprit = files.unreadable(error)
-            bad += 1
-            if culprit is None or source.without is None or bad > files.MOST_BAD:
-                raise
-            source = source.without(culprit)
-
-
-def spans_of(runs: Sequence[Run], options: Options) -> list[RunTimes]:
-    """When each run was under load and what of it counts."""
-    window_ns = round(options.window_s * SECOND)
-    spans = [_times(run, run.load, window_ns, options) for run in runs if run.state == "done" and run.load is not None]
-    if not spans:
-        raise InvalidRequest("no run has any rows; look into its logs")
-    if sum(span.windows for span in spans) > MOST_WINDOWS:
-        longer = options.window_s * sum(span.windows for span in spans) / MOST_WINDOWS
-        raise InvalidRequest(f"there would be more than {MOST_WINDOWS:,} windows; use --window {longer:.0f} or longer")
-    return spans
-
-
-def _times(run: Run, load: Window, window_ns: int, options: Options) -> RunTimes:
-    measured = run.window or load
-    if isinstance(options.warm_up, float | int):
-        start = load.start_ns + round(options.warm_up * SECOND)
-        if start >= measured.end_ns:
-            raise InvalidRequest(f"the warm-up of {run.run} is as long as its load; give a shorter one")
-        measured = Window(start, measured.end_ns)
-    return RunTimes(run.run, load, measured, window_ns)
+# Aggregate
 
 
 def _warmed_up(spans: Sequence[RunTimes], groups: Mapping[Group, Series]) -> list[RunTimes]:
@@ -213,11 +122,8 @@ def _after(span: RunTimes, seconds: float) -> int:
     return span.load.start_ns + round(seconds * SECOND)
 
 
-# Aggregate
-
-
 def _run_tables(
-    asked: _Requests, spans: Sequence[RunTimes], options: Options
+    asked: Requests, spans: Sequence[RunTimes], options: Options
 ) -> tuple[dict[str, pa.Table], dict[Group, Series]]:
     """All tables of single runs, and the windows of each group."""
     by_run, names = {span.run: span for span in spans}, asked.names

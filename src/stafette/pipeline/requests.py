@@ -12,8 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from stafette import trace
-from stafette.errors import InvalidRequest
 from stafette.pipeline.schema import check
+from stafette.runs.outcomes import ALL, ANSWERED, SUCCESSES
 
 CLIENT_PHASES = {"queue_ns": "client_queue_ns", "encode_ns": "client_encode_ns", "read_ns": "client_read_ns"}
 """The client's own phases, by the column of its trace."""
@@ -38,9 +38,10 @@ REQUESTS = StructType(
 )
 """A tier that does not know a request has no code there, and null in all its columns."""
 NAMES = StructType(
-    [_field("run_code"), _field("code")]
+    [*map(_field, ("run_code", "code", "answered_code"))]
     + [StructField(name, StringType()) for name in ("run", "tier", "operation", "outcome")]
 )
+"""`answered_code` is that of the group of all answered requests of the tier, which has rows of its own here."""
 
 
 def of_traces(rows: DataFrame, *, paired: bool = True, repeated: bool = False) -> DataFrame:
@@ -88,8 +89,24 @@ def _side(rows: DataFrame, tier: str, columns: dict[str, str]) -> DataFrame:
 
 def names_of(rows: DataFrame) -> DataFrame:
     """What the codes of trace rows stand for."""
-    named = rows.select("run", "tier", "operation", "outcome").distinct()
-    return check(named.select("*", run_code().alias("run_code"), code().alias("code")), NAMES)
+    return of_names(rows.select("run", "tier", "operation", "outcome").distinct())
+
+
+def of_names(names: DataFrame) -> DataFrame:
+    """The same of names alone, of which each is there once."""
+    own = F.struct("operation", "outcome")
+    successes = F.col("outcome").isin(*SUCCESSES)
+    whole = F.struct(F.lit(ALL).alias("operation"), F.lit(ANSWERED).alias("outcome"))
+    groups = F.when(successes, F.array(own, whole)).otherwise(F.array(own))
+    named = names.select("run", "tier", F.explode(groups).alias("group")).distinct()
+    coded = named.select("run", "tier", "group.*").withColumns(
+        {
+            "run_code": run_code(),
+            "code": code(),
+            "answered_code": F.when(successes, F.xxhash64("tier", F.lit(ALL), F.lit(ANSWERED))),
+        }
+    )
+    return check(coded, NAMES)
 
 
 def run_code() -> Column:
@@ -100,15 +117,3 @@ def run_code() -> Column:
 def code() -> Column:
     """The number of a tier, operation and outcome. 64 bits hardly ever collide."""
     return F.xxhash64("tier", "operation", "outcome")
-
-
-def check_requests(frame: DataFrame) -> DataFrame:
-    """The same, if it is a table of requests."""
-    types = {field.name: field.dataType for field in frame.schema}
-    wrong = [field.name for field in REQUESTS if types.get(field.name) != field.dataType]
-    if wrong:
-        raise InvalidRequest(
-            f"this is no table of requests: {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} missing or of "
-            "another type; take what stafette.spark.requests gives"
-        )
-    return frame

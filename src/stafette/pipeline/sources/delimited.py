@@ -19,9 +19,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from stafette.pipeline.fingerprint import fingerprint
-from stafette.pipeline.schema import ROWS, small
+from stafette.pipeline.schema import REJECTS, ROWS, small
 from stafette.pipeline.sources import files, lines, mapping
 from stafette.pipeline.sources.base import BadFile, Source
+from stafette.pipeline.sources.lines import Texts
 from stafette.pipeline.sources.mapping import Mapping
 from stafette.runs.outcomes import TIERS
 from stafette.trace import PHASES
@@ -48,12 +49,15 @@ def read(
         how = mapping.read(how)
     texts = lines.read(spark, folders, how.files, bad)
     fingerprints = {"": fingerprint(f"{KIND} {how!r}", texts.fingerprint)}
-    nothing = Source(small(spark, [], ROWS), files.bad_files(spark, bad), fingerprints=fingerprints)
+    nothing = Source(
+        small(spark, [], ROWS), small(spark, [], REJECTS), fingerprints=fingerprints, folders=texts.folders
+    )
     if fingerprints[""] in kept:
         return nothing
     headless: list[BadFile] = []
     if how.header:
-        places, headless = _by_header(lines.first(texts.lines), how)
+        (texts, headers), bad = files.retry(lambda worse: _with_headers(spark, folders, how, worse, texts), bad)
+        places, headless = _by_header(headers, how)
     else:
         numbers = {name: int(place) - 1 for name, place in how.places.items()}
         places = {(tuple(sorted(numbers.items())), max(numbers.values()) + 1): []}
@@ -71,6 +75,15 @@ def read(
         paired=how.columns.request is not None,
         without=lambda worse: read(spark, folders, how, bad=[*bad, worse]),
     )
+
+
+def _with_headers(
+    spark: SparkSession, folders: Sequence[str | Path], how: Mapping, bad: Sequence[BadFile], texts: Texts
+) -> tuple[Texts, Map[str, str]]:
+    """Files but for bad ones, and their first lines. `texts` is taken if it has no bad ones."""
+    if {each.file for each in bad} - texts.left_out:
+        texts = lines.read(spark, folders, how.files, bad)
+    return texts, lines.first(texts.lines)
 
 
 _Layout = tuple[tuple[tuple[str, int], ...], int]

@@ -7,7 +7,8 @@ URL and takes patterns where we mean names, so addresses are decoded on their wa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
@@ -29,7 +30,7 @@ _PATTERN = re.compile(r"([\\\[\]{}*?])")
 
 _CULPRIT = re.compile(r"reading file (\S+?)\.?(?:\s|$)")
 """Where Spark's errors name a file."""
-_OURS = re.compile(rf"/{ANALYSIS}/[^/]+$|/{REQUESTS}/[a-z]+/batch=[0-9a-f]+/[^/]+$")
+_OURS = re.compile(rf"/{ANALYSIS}/((csv|tables/[a-z_]+)/)?[^/]+$|/{REQUESTS}/[a-z]+/added=[0-9a-f]+/[^/]+$")
 MOST_BAD = 100
 """Files that an analysis leaves out because they cannot be read, before it gives up."""
 
@@ -109,6 +110,17 @@ def retry(attempt: Callable[[Sequence[BadFile]], Result], bad: Sequence[BadFile]
                     f"more than {MOST_BAD} files cannot be read, among them {culprit.file}: {culprit.reason}"
                 ) from error
             left_out.append(culprit)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """An error of Spark's becomes one sentence that names the cause, and the file if there is one."""
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        culprit = unreadable(error)
+        detail = f"{culprit.file} {culprit.reason}" if culprit else sentence(error)
+        raise InvalidRequest(f"Spark could not finish: {detail}; --debug shows all that it said") from error
 
 
 def unreadable(error: Exception) -> BadFile | None:

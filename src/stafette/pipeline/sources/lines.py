@@ -7,7 +7,7 @@ good ones cost one pass without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,8 @@ class Texts:
     """file, run, node (the file's path in its folder), split, place, text."""
     fingerprint: str
     """Of all files."""
+    left_out: Set[str]
+    """Bad files that `lines` is without."""
 
 
 def read(spark: SparkSession, folders: Sequence[str | Path], pattern: str = "*", bad: Sequence[BadFile] = ()) -> Texts:
@@ -51,7 +53,9 @@ def read(spark: SparkSession, folders: Sequence[str | Path], pattern: str = "*",
     # A look-up for each line: to decode the path of each would take longer than to read it.
     text = lines.join(F.broadcast(named), "path").drop("path")
     listed = files.fingerprints(spark, [files.plain(path) for path in paths], "*")
-    return Texts({run: root for root, run in roots.items()}, text, repr(sorted(listed.items())))
+    return Texts(
+        {run: root for root, run in roots.items()}, text, repr(sorted(listed.items())), {each.file for each in bad}
+    )
 
 
 def _text(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -66,15 +70,14 @@ def first(lines: DataFrame) -> dict[str, str]:
 
 
 def source(texts: Texts, parsed: DataFrame, header: Column, bad: Sequence[BadFile]) -> Source:
-    """What parsed lines, with a ``reason`` for those that cannot be used, come to. They are parsed once."""
-    parsed = parsed.persist()
+    """What parsed lines, with a ``reason`` for those that cannot be used, come to."""
     rejected = numbered(parsed, parsed.where(F.col("reason").isNotNull())).where(~((F.col("line") == 1) & header))
     rejects = check(rejected.withColumn("text", F.left("text", F.lit(REJECTED_TEXT))), REJECTS)
     return Source(
         check(parsed.where(F.col("reason").isNull()), ROWS),
         rejects.unionByName(files.bad_files(parsed.sparkSession, bad)),
         folders=texts.folders,
-        release=parsed.unpersist,
+        parsed=parsed,
     )
 
 

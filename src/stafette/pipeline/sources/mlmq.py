@@ -64,7 +64,8 @@ def read(
     texts = lines.read(spark, folders, bad=bad)
     fingerprints = {"": fingerprint(KIND, texts.fingerprint)}
     if fingerprints[""] in kept:
-        return Source(small(spark, [], ROWS), small(spark, [], REJECTS), fingerprints=fingerprints)
+        nothing = Source(small(spark, [], ROWS), small(spark, [], REJECTS))
+        return replace(nothing, fingerprints=fingerprints, folders=texts.folders)
     source = lines.source(texts, parsed(texts.lines), F.col("text").rlike(HEADER), bad)
     return replace(
         source,
