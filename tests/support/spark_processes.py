@@ -6,12 +6,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pyspark
 
+import stafette
 from stafette.pipeline import java
 from tests.support.waiting import blocking_until
 
@@ -19,9 +22,23 @@ SPARK = Path(pyspark.__file__).parent
 TIMEOUT_SECONDS = 240
 
 
+@dataclass(frozen=True)
+class Server:
+    """A process of Spark's, and what it said when it was ready."""
+
+    said: str
+    process: subprocess.Popen[bytes]
+
+    def kill(self) -> None:
+        """End it and its executors at once."""
+        for process in [psutil.Process(self.process.pid), *psutil.Process(self.process.pid).children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
+
 @contextmanager
-def server(folder: Path, *command: str, says: str) -> Iterator[str]:
-    """A process of Spark's; yields what it says when it is ready."""
+def server(folder: Path, *command: str, says: str) -> Iterator[Server]:
+    """A process of Spark's that is ready."""
     environment = os.environ | {
         "JAVA_HOME": str(java.home()),
         "SPARK_HOME": str(SPARK),
@@ -40,7 +57,7 @@ def server(folder: Path, *command: str, says: str) -> Iterator[str]:
             assert process.poll() is None, log.read_text()
             return re.search(says, log.read_text())
 
-        yield blocking_until(ready, TIMEOUT_SECONDS)[1]
+        yield Server(blocking_until(ready, TIMEOUT_SECONDS)[1], process)
     finally:
         process.terminate()
         process.wait()
@@ -53,5 +70,18 @@ def conf(*settings: str) -> list[str]:
 
 def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `stafette analyze`."""
-    command = [sys.executable, "-m", "stafette", "analyze", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
+    return _run(sys.executable, "-m", "stafette", "analyze", *arguments)
+
+
+def submitted(options: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `stafette analyze` as `spark-submit` does."""
+    program = Path(stafette.__file__).with_name("__main__.py")
+    environment = {"JAVA_HOME": str(java.home()), "SPARK_HOME": str(SPARK), "PYSPARK_PYTHON": sys.executable}
+    return _run(SPARK / "bin" / "spark-submit", *options, program, "analyze", *arguments, environment=environment)
+
+
+def _run(*command: str | Path, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, env=os.environ | dict(environment or {}), capture_output=True, text=True, check=False,
+        timeout=TIMEOUT_SECONDS,
+    )  # fmt: skip

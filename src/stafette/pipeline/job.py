@@ -96,6 +96,7 @@ def analyze(
         "rows": _total(tables["joins"], "client_rows") + _total(tables["joins"], "broker_rows"),
         "rejected": _total(tables["reject_reasons"], "count"),
         "left_out": left_out,
+        "master": spark.conf.get("spark.master"),
         "notes": notes,
         "seconds": clock.seconds,
     }
