@@ -34,6 +34,9 @@ from stafette.runs.layout import REQUESTS
 _RUNS = StructType(
     [StructField("run", StringType()), StructField("fingerprint", StringType()), StructField("written_ns", LongType())]
 )
+PART_BYTES = 16 * 1024**2
+"""Of traces, for each part of the shuffle. Rows take four times as much in it, and the join hashes parts of 64 MB."""
+_PARTS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
 _ADDED = StructField("added", StringType())
 
 
@@ -73,6 +76,9 @@ def add(spark: SparkSession, root: str, source: Source) -> dict[str, Kept]:
 
 
 def _add(spark: SparkSession, root: str, source: Source) -> dict[str, Kept]:
+    parts = spark.conf.get(_PARTS, None) or spark.conf.get("spark.sql.shuffle.partitions")
+    assert parts is not None
+    spark.conf.set(_PARTS, str(max(int(parts), source.bytes // PART_BYTES)))
     prints = {run: source.fingerprints[run] for run in source.fresh}
     added = uuid4().hex  # two analyses at once do not write to the same folder
     count = _add_requests(source, root, added)

@@ -86,6 +86,8 @@ class Source:
     """Of each run that has rows, of its files; `""` is for all runs of a source that does not know them."""
     fresh: Sequence[str] = ()
     """Which of these the rows are of; the others are kept."""
+    bytes: int = 0
+    """Of the files that the rows are in."""
     bad: Sequence[BadFile] = ()
     """Files beside the rows that cannot be read."""
     paired: bool = True

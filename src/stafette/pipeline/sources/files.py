@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -80,14 +80,22 @@ def _listed(spark: SparkSession, folders: Sequence[str], pattern: str) -> list[s
         raise InvalidRequest(f"cannot read {', '.join(folders)}: {sentence(error)}") from error
 
 
-def fingerprints(spark: SparkSession, folders: Sequence[str], pattern: str) -> dict[str, str]:
-    """Of each folder that has files of such names: how many, their bytes, and a hash of names, sizes and times."""
+class Listing(NamedTuple):
+    """The files of a folder: how many, their bytes, and a hash of names, sizes and times."""
+
+    files: int
+    bytes: int
+    hash: int
+
+
+def listings(spark: SparkSession, folders: Sequence[str], pattern: str) -> dict[str, Listing]:
+    """Each folder that has files of such names."""
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true").option("pathGlobFilter", pattern)
     listing = reader.load(escaped(folders)).select(file().alias("file"), "length", "modificationTime")
     one_hash = F.bit_xor(F.xxhash64("file", "length", "modificationTime"))
     by_folder = listing.groupBy(F.regexp_replace("file", _NAME, "").alias("folder"))
     rows = by_folder.agg(F.count(F.lit(1)).alias("files"), F.sum("length").alias("bytes"), one_hash.alias("hash"))
-    return {row["folder"]: f"{row['files']} {row['bytes']} {row['hash']}" for row in rows.collect()}
+    return {row["folder"]: Listing(row["files"], row["bytes"], row["hash"]) for row in rows.collect()}
 
 
 def without(rows: DataFrame, bad: Sequence[BadFile]) -> DataFrame:

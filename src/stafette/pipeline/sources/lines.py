@@ -30,6 +30,7 @@ class Texts:
     """file, run, node (the file's path in its folder), split, place, text."""
     fingerprint: str
     """Of all files."""
+    bytes: int
     left_out: Set[str]
     """Bad files that `lines` is without."""
 
@@ -52,9 +53,13 @@ def read(spark: SparkSession, folders: Sequence[str | Path], pattern: str = "*",
     named = small(spark, names, "path string, file string, run string, node string")
     # A look-up for each line: to decode the path of each would take longer than to read it.
     text = lines.join(F.broadcast(named), "path").drop("path")
-    listed = files.fingerprints(spark, [files.plain(path) for path in paths], "*")
+    listed = files.listings(spark, [files.plain(path) for path in paths], "*")
     return Texts(
-        {run: root for root, run in roots.items()}, text, repr(sorted(listed.items())), {each.file for each in bad}
+        {run: root for root, run in roots.items()},
+        text,
+        repr(sorted(listed.items())),
+        sum(listing.bytes for listing in listed.values()),
+        {each.file for each in bad},
     )
 
 
@@ -78,6 +83,7 @@ def source(texts: Texts, parsed: DataFrame, header: Column, bad: Sequence[BadFil
         rejects.unionByName(files.bad_files(parsed.sparkSession, bad)),
         folders=texts.folders,
         parsed=parsed,
+        bytes=texts.bytes,
     )
 
 

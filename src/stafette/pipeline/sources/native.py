@@ -42,9 +42,9 @@ def read(
         raise InvalidRequest(told or f"there is no {RUN_FILE} in {', '.join(addresses)} or below; give folders of runs")
     runs = _newest(runs)
     wanted = {run.folder: run.run for run in runs if unfinished or run.state == record.DONE}
-    listed = files.fingerprints(spark, list(wanted), "*.parquet")
+    listed = files.listings(spark, list(wanted), "*.parquet")
     fingerprints = {
-        run: fingerprint(KIND, listed[traces])
+        run: fingerprint(KIND, str(listed[traces]))
         for folder, run in wanted.items()
         if (traces := f"{folder}/{TRACES}") in listed
     }
@@ -58,6 +58,7 @@ def read(
         fingerprints=fingerprints,
         fresh=list(fresh.values()),
         bad=bad_records,
+        bytes=sum(listed[folder].bytes for folder in fresh),
     )
     return _with_rows(spark, whole, fresh, []) if fresh else whole
 
