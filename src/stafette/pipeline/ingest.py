@@ -49,6 +49,7 @@ def ingest(spark: SparkSession, read: Reader, root: str) -> Requests:
     """Make requests of what is new, and take those that are kept below `root`."""
     kept = store.kept(spark, root)
     source = read(spark, kept=frozenset(run.fingerprint for run in kept.values()))
+    store.set_parts(spark, source.bytes)
     if source.fresh:
         kept |= _added(spark, root, source)
     runs = {run: kept[run] for run in source.fingerprints if run in kept}
@@ -63,7 +64,7 @@ def ingest(spark: SparkSession, read: Reader, root: str) -> Requests:
     return Requests(
         source,
         frame,
-        store.rejects_of(spark, root, runs),
+        store.rejects_of(spark, root, runs, {run.run: run.folder for run in source.runs}),
         source.runs or runs_of(frame, names.runs, source.folders),
         names,
         _groups(spark, named),
@@ -84,8 +85,9 @@ def _added(spark: SparkSession, root: str, source: Source) -> dict[str, store.Ke
         except files.SPARK_ERRORS as error:
             culprit = files.unreadable(error)
             bad += 1
-            if culprit is None or source.without is None or bad > files.MOST_BAD:
+            if culprit is None or source.without is None:
                 raise
+            files.check_bad(bad, culprit)
             source = source.without(culprit)
 
 

@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from importlib import metadata
 from pathlib import Path
 
@@ -27,6 +28,7 @@ REMOTE = "SPARK_REMOTE"
 """The variable in which Spark itself looks for a Spark Connect server; with one, no Java is needed here."""
 MODULE = "--add-modules=jdk.incubator.vector"
 
+UNFINISHED_SECONDS = 3600
 ARCHIVE_AT_EXIT = "-XX:ArchiveClassesAtExit="
 
 _SCRIPT = """#!/bin/sh
@@ -42,7 +44,8 @@ done
 [ -n "$archive" ] || exec "{java}" "$@"
 "{java}" "$@"
 code=$?
-[ ! -f "$archive.$$" ] || mv -f "$archive.$$" "$archive"
+[ $code != 0 ] || mv -f "$archive.$$" "$archive"  # an archive that was cut short would crash Java
+rm -f "$archive.$$"
 exit $code
 """
 
@@ -90,6 +93,9 @@ def class_archive(home: Path, *, write: bool) -> list[str]:
         return [f"-XX:SharedArchiveFile={archive}"]
     if not write:
         return []
+    for unfinished in home.glob("*.jsa.*"):  # its Java was killed, or is about to end
+        if time.time() - unfinished.stat().st_mtime > UNFINISHED_SECONDS:
+            unfinished.unlink(missing_ok=True)
     java = home / "bin" / "java"
     if base.exists() or _runs(java, "-Xshare:on", "-version"):
         shared = [f"-XX:SharedArchiveFile={base}"] if base.exists() else []

@@ -22,7 +22,7 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from stafette.pipeline import models, over_runs, results, run_checks, run_tables, sample_tables, times
+from stafette.pipeline import models, over_runs, results, run_checks, run_tables, sample_tables, store, times
 from stafette.pipeline.ingest import Reader, Requests, check_windows, ingest, spans_of
 from stafette.pipeline.options import Options
 from stafette.pipeline.run_tables import Group, Series
@@ -76,16 +76,25 @@ def analyze(
 
     `requests` is the folder, or a URL that Spark knows, where requests are kept.
     """
-    clock, options = _Clock(progress), options or Options()
+    with store.own_parts(spark):
+        tables, facts = _analyze(spark, read, requests, options or Options(), clock := _Clock(progress))
+    if out is not None:
+        with clock.step("write"):
+            result_files.write(out, tables, facts)
+    return Analysis(tables, facts, out)
+
+
+def _analyze(
+    spark: SparkSession, read: Reader, root: str, options: Options, clock: _Clock
+) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     with clock.step("read"):
-        asked = ingest(spark, read, requests)
+        asked = ingest(spark, read, root)
         spans = spans_of(asked.runs, options)
         check_windows(spans)
     with clock.step("aggregate"):
-        tables, groups = _run_tables(asked, spans, options)
         if options.warm_up == "auto":
-            spans = _warmed_up(spans, groups)
-            tables, groups = _run_tables(asked, spans, options)
+            spans = _warmed_up(spans, _series(asked, spans))
+        tables, groups = _run_tables(asked, spans, options)
     with clock.step("samples"):
         sampled, bad_samples = _samples(asked.source, spans)
         tables |= sampled | _rejects(asked.rejects, [*asked.source.bad, *bad_samples])
@@ -100,10 +109,7 @@ def analyze(
         "notes": notes,
         "seconds": clock.seconds,
     }
-    if out is not None:
-        with clock.step("write"):
-            result_files.write(out, tables, facts)
-    return Analysis(tables, facts, out)
+    return tables, facts
 
 
 # Aggregate
@@ -123,6 +129,13 @@ def _after(span: RunTimes, seconds: float) -> int:
     return span.load.start_ns + round(seconds * SECOND)
 
 
+def _series(asked: Requests, spans: Sequence[RunTimes]) -> dict[Group, Series]:
+    """The windows of each group."""
+    run_times = times.frame(asked.frame.sparkSession, spans)
+    windows = results.windows(results.by_tier(asked.frame), run_times, asked.groups, spans[0].window_ns)
+    return run_tables.series(windows.toArrow(), asked.names, {span.run: span for span in spans})
+
+
 def _run_tables(
     asked: Requests, spans: Sequence[RunTimes], options: Options
 ) -> tuple[dict[str, pa.Table], dict[Group, Series]]:
@@ -134,9 +147,7 @@ def _run_tables(
     figures = results.summary(measured, options.limits_us).toArrow().to_pylist()
     bins = results.distribution(measured).toArrow().to_pylist()
     measured.unpersist()
-    groups = run_tables.series(
-        results.windows(rows, run_times, asked.groups, spans[0].window_ns).toArrow(), names, by_run
-    )
+    groups = _series(asked, spans)
     by_window = results.tiers(asked.frame, run_times).toArrow().to_pylist()
     phases = results.phases(asked.frame, run_times).toArrow().to_pylist()
     stationarity = run_checks.stationary(spans, groups)

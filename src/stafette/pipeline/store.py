@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -29,7 +30,7 @@ from stafette.pipeline import requests
 from stafette.pipeline.schema import REJECTS, small
 from stafette.pipeline.sources.base import NAMES, Source
 from stafette.pipeline.sources.files import address, escaped
-from stafette.runs.layout import REQUESTS
+from stafette.runs.layout import REQUESTS, TRACES
 
 _RUNS = StructType(
     [StructField("run", StringType()), StructField("fingerprint", StringType()), StructField("written_ns", LongType())]
@@ -64,6 +65,26 @@ def kept(spark: SparkSession, root: str) -> dict[str, Kept]:
     return {row["run"]: Kept(row["added"], row["fingerprint"]) for row in rows}
 
 
+@contextmanager
+def own_parts(spark: SparkSession) -> Iterator[None]:
+    """The number of parts of a shuffle is ours until the end of this; then it is as before."""
+    before = spark.conf.get(_PARTS, None)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(_PARTS)
+        else:
+            spark.conf.set(_PARTS, before)
+
+
+def set_parts(spark: SparkSession, size: int) -> None:
+    """As many parts as so many bytes of traces need, but not fewer than there are."""
+    parts = spark.conf.get(_PARTS, None) or spark.conf.get("spark.sql.shuffle.partitions")
+    assert parts is not None
+    spark.conf.set(_PARTS, str(max(int(parts), size // PART_BYTES)))
+
+
 def add(spark: SparkSession, root: str, source: Source) -> dict[str, Kept]:
     """Write the requests of a source's fresh rows at once; the runs they are of."""
     if source.parsed is None:
@@ -76,9 +97,6 @@ def add(spark: SparkSession, root: str, source: Source) -> dict[str, Kept]:
 
 
 def _add(spark: SparkSession, root: str, source: Source) -> dict[str, Kept]:
-    parts = spark.conf.get(_PARTS, None) or spark.conf.get("spark.sql.shuffle.partitions")
-    assert parts is not None
-    spark.conf.set(_PARTS, str(max(int(parts), source.bytes // PART_BYTES)))
     prints = {run: source.fingerprints[run] for run in source.fresh}
     added = uuid4().hex  # two analyses at once do not write to the same folder
     count = _add_requests(source, root, added)
@@ -113,10 +131,17 @@ def names_of(spark: SparkSession, root: str, runs: Runs) -> DataFrame:
     return _chosen(spark, _read(spark, root, "names", requests.NAMES), runs)
 
 
-def rejects_of(spark: SparkSession, root: str, runs: Runs) -> DataFrame:
-    """What could not be used when they were read."""
+def rejects_of(spark: SparkSession, root: str, runs: Runs, folders: Mapping[str, str]) -> DataFrame:
+    """What could not be used when they were read; `folders` are those of the runs, where these are known."""
     additions = sorted({run.added for run in runs.values()})
-    return _read(spark, root, "rejects", REJECTS).where(F.col("added").isin(*additions)).drop("added")
+    rejects = _read(spark, root, "rejects", REJECTS).where(F.col("added").isin(*additions))
+    if "" in runs:
+        return rejects.drop("added")
+    # A run that was read again has rejects in an older addition, too, which may still count for other runs.
+    pairs = [(kept.added, f"{folders[run]}/{TRACES}") for run, kept in runs.items()]
+    own = F.broadcast(small(spark, pairs, "added string, folder string"))
+    placed = rejects.withColumn("folder", F.regexp_replace("file", "/[^/]*$", ""))
+    return placed.join(own, ["added", "folder"], "left_semi").drop("added", "folder")
 
 
 def _chosen(spark: SparkSession, frame: DataFrame, runs: Runs) -> DataFrame:

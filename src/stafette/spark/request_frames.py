@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from stafette.errors import InvalidRequest
 from stafette.pipeline import requests as request_table
-from stafette.pipeline import results, times
+from stafette.pipeline import results, store, times
 from stafette.pipeline.ingest import ingest, spans_of
 from stafette.pipeline.options import Options
 from stafette.pipeline.requests import of_names
@@ -63,7 +63,8 @@ def requests(
     traces, and taken from there as long as the traces do not change.
     """
     root = address(keep) if keep is not None else f"{address(_some(paths)[0])}/{REQUESTS_FOLDER}"
-    ingested = ingest(spark, reader(source, paths, mapping), root)
+    with store.own_parts(spark):
+        ingested = ingest(spark, reader(source, paths, mapping), root)
     run_times = times.frame(spark, spans_of(ingested.runs, Options()))
     timed = times.join(ingested.frame, run_times.drop("run"))
     renamed = timed.withColumnsRenamed({name.removesuffix("_ns"): name for name in _TIMES})

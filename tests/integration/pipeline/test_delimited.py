@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from stafette.errors import InvalidRequest
 from stafette.pipeline.schema import ROWS
 from stafette.pipeline.sources import delimited, mapping
-from tests.support.spark_frames import rejects, rows, runs_python
+from stafette.runs.window import Window
+from tests.support.spark_frames import added, below, rejects, rows, runs_python
 
 SECOND = 1_000_000_000
 BEGIN = 1_700_000_000 * SECOND
@@ -56,8 +57,11 @@ def test_columns_are_found_by_the_names_of_each_files_own_header(spark: SparkSes
         row(run, "a.csv", "you", "get", "500", BEGIN + SECOND, 2_000_000, None),
         row(run, "sub/b.csv", "me", "get", "ok", BEGIN + 2 * SECOND, 0, 1_000_000),
     ]
-    assert rejects(source, tmp_path) == [("c.csv", 0, "", "its first line has no column code, sql, what")]
-    assert [(known.run, known.clients, known.brokers) for known in source.runs] == [(run, {"clients": 2}, None)]
+    batch = added(source)
+    assert below(batch.rejects, tmp_path) == [("c.csv", 0, "", "its first line has no column code, sql, what")]
+    [whole] = batch.runs
+    assert (whole.run, whole.clients, whole.brokers, whole.folder) == (run, {"clients": 2}, None, str(tmp_path))
+    assert whole.load == whole.window == Window(BEGIN + 123456789, BEGIN + 2 * SECOND + 1)
     assert source.rows.schema.simpleString() == ROWS.simpleString()
     assert not runs_python(source.rows)
     assert not runs_python(source.rejects)

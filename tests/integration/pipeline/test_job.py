@@ -19,6 +19,7 @@ from tests.support import synthetic_runs
 from tests.support.spark_frames import analyzed_runs
 
 LENGTH_MS = {"low": 2.0, "high": 6.0}
+MEAN_OF_ALL = ("mean_ms", "all")
 
 
 def steady(run: str, response_ms: float, *, clients: int = 10, seconds: float = 12.0, shift: float = 0.0) -> pa.Table:
@@ -78,13 +79,15 @@ def test_what_is_written_is_what_was_found(single: Analysis) -> None:
     assert len(objects) == single.tables["summary"].num_rows
     for one in objects:
         assert tuple(one) == (
-            "run", "tier", "operation", "outcome", "count", "mean_ms", "stddev_ms", "p50_ms", "p95_ms", "p99_ms",
-            "max_ms", "throughput_per_s", "ci95_ms",
+            "run", "tier", "operation", "outcome", "count", "mean_ms", "stddev_ms", "mean_interval_ms", "interval",
+            "p50_ms", "p95_ms", "p99_ms", "max_ms", "throughput_per_s", "throughput_interval_per_s",
         )  # fmt: skip
-        assert one["ci95_ms"] is None or len(one["ci95_ms"]) == 2
+        for name in ("mean_interval_ms", "throughput_interval_per_s"):
+            assert one[name] is None or len(one[name]) == 2
+        assert one["interval"].keys() >= {"kind", "level", "n"}
     facts = result_files.load_metadata(single.out)
     assert facts["rows"] == sum(row["client_rows"] + row["broker_rows"] for row in single.tables["joins"].to_pylist())
-    assert facts["seconds"].keys() == {"read", "count", "join", "samples", "model"}
+    assert facts["seconds"].keys() == {"read", "aggregate", "samples", "model"}
     assert not list(single.out.glob(".unfinished*"))
 
 
@@ -106,13 +109,18 @@ def test_a_sweep_with_repetitions(spark: SparkSession, tmp_path: Path) -> None:
                 clients=clients, think_time_s=0.0, design="sweep",
             )  # fmt: skip
     found = analysed(spark, tmp_path)
-    points = [row for row in found.tables["points"].to_pylist() if row["metric"] == "mean_ms"]
+    points = [row for row in found.tables["points"].to_pylist() if (row["metric"], row["operation"]) == MEAN_OF_ALL]
     assert [(row["label"], row["repetitions"]) for row in points] == [(f"clients={n}", 2) for n in (2, 4, 8)]
     for row in points:
         assert row["mean"] == pytest.approx(2.0)  # of 1.75 and 2.25: t(1) = 12.706 times 0.25
         assert row["high"] - row["mean"] == pytest.approx(12.7062 * 0.25, rel=1e-4)
     curve = [row for row in found.tables["curves"].to_pylist() if row["metric"] == "throughput"]
     assert {(row["factor"], row["level"]) for row in curve} == {("clients", level) for level in ("2", "4", "8")}
+    assert {(row["operation"], row["outcome"]) for row in curve} == {
+        (row["operation"], row["outcome"])
+        for row in found.tables["summary"].to_pylist()
+        if row["tier"] == "client" and row["outcome"] in ("ok", "empty", "answered")
+    }
     assert {row["model"] for row in found.tables["models"].to_pylist()} >= {"usl", "mva", "bounds"}
 
 

@@ -13,7 +13,7 @@ from stafette.pipeline.schema import REJECTS, ROWS
 from stafette.pipeline.sources import mlmq
 from stafette.runs.window import Window
 from tests.support.mlmq_logs import HEADER
-from tests.support.spark_frames import rejects, rows, runs_python
+from tests.support.spark_frames import added, below, rejects, rows, runs_python
 
 END = 1383684920569
 MILLISECOND = 1_000_000
@@ -93,11 +93,12 @@ def test_both_formats_in_nested_folders_become_rows(spark: SparkSession, tmp_pat
         ("broker", "old.txt", "TotalRequestResponse", "ok", old, 14),
     ]
     assert rows(source, *ROWS.names) == sorted((row(run.name, *each) for each in expected), key=repr)
-    assert source.rejects.collect() == []
-    (known,) = source.runs
-    assert (known.run, known.clients, known.brokers) == (run.name, {"clients": 2}, 2)
-    assert (known.load, known.folder) == (Window(old - 14 * MILLISECOND, new + 1), str(run))
-    assert (known.window, known.valid, known.think_time_s) == (known.load, None, None)
+    batch = added(source)
+    assert batch.rejects == []
+    [whole] = batch.runs
+    assert (whole.run, whole.clients, whole.brokers) == (run.name, {"clients": 2}, 2)
+    assert (whole.load, whole.folder) == (Window(old - 14 * MILLISECOND, new + 1), str(run))
+    assert (whole.window, whole.valid, whole.think_time_s) == (whole.load, None, None)
     assert source.rows.schema.simpleString() == ROWS.simpleString()
 
 
@@ -168,25 +169,29 @@ def test_a_file_that_cannot_be_read_is_named_and_the_rest_goes_on(spark: SparkSe
 
     source = mlmq.read(spark, [tmp_path])
 
-    ((file, line, text, reason),) = rejects(source, tmp_path)
+    batch = added(source)
+    [(file, line, text, reason)] = below(batch.rejects, tmp_path)
     assert (file, line, text) == ("bad.gz", 0, "")
     assert reason.startswith("cannot be read: ")
-    assert rows(source, "node") == [("a.log",), ("b.log",), ("c.log",)]
+    assert sorted(request["broker"] for request in batch.requests) == ["a.log", "b.log", "c.log"]
 
 
 def test_each_folder_that_is_given_is_a_run(spark: SparkSession, tmp_path: Path) -> None:
     for place in ("x/logs", "y/logs", "z"):
         write(tmp_path / place / "deep" / "a.log", f"4;{END};BRcvReq;C[9]")
-    write(tmp_path / "z" / "analysis" / "csv" / "summary.csv", "our own results of last time")
+    for place in ("facts.json", "csv/summary.csv", "tables/phase_windows/part-0.parquet"):
+        write(tmp_path / "z" / "analysis" / place, "7;our own results;of last time")
+    write(tmp_path / "z" / "requests" / "data" / "added=0123abcd" / "part-0.parquet", "7;requests;that were kept")
 
     source = mlmq.read(spark, [tmp_path / "x" / "logs", tmp_path / "y" / "logs", tmp_path / "z"])
 
     same = [str(tmp_path / "x" / "logs"), str(tmp_path / "y" / "logs")]
-    assert [(run.run, run.folder) for run in source.runs] == [
+    batch = added(source)
+    assert [(run.run, run.folder) for run in batch.runs] == [
         *((folder, folder) for folder in same), ("z", str(tmp_path / "z"))
     ]  # fmt: skip
     assert rows(source, "run", "node") == sorted((run, "deep/a.log") for run in (*same, "z"))
-    assert source.rejects.collect() == []
+    assert batch.rejects == []
 
 
 def test_a_folder_without_logs_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from stafette.pipeline.sources.base import Source
 from stafette.runs.records import State
 from stafette.runs.window import Window
 from tests.support import synthetic_runs
-from tests.support.spark_frames import rejects, runs_python
+from tests.support.spark_frames import analyzed_runs, below, rejects, runs_python
 from tests.support.synthetic_runs import BEGIN, make_run, requests
 
 RUN, OTHER = "made-0001/001-single-r1", "made-0001/002-single-r2"
@@ -156,17 +156,17 @@ def test_a_bad_file_among_good_ones_is_named_and_the_rest_goes_on(spark: SparkSe
     (tmp_path / "r4").mkdir()
     (tmp_path / "r4" / "run.json").write_text("{")
 
-    source = native.read(spark, [tmp_path])
+    tables = analyzed_runs(spark, tmp_path).tables
 
-    found = rejects(source, tmp_path)
+    listed = below([(row["file"], row["line"], row["text"], row["reason"]) for row in tables["rejects"].to_pylist()],
+                   tmp_path)  # fmt: skip
     expected = [cut, junk, strange, tmp_path / "r3" / "samples" / "queues.parquet"]
-    assert [file for file, *_ in found] == [*(str(path.relative_to(tmp_path)) for path in expected), "r4/run.json"]
-    assert {line for _, line, *_ in found} == {0}
-    assert all(reason.startswith("cannot be read: ") for *_, reason in found[:4])
-    assert found[4][3].startswith("is not a record of a run: ")
-    assert source.rows.groupBy("run").count().orderBy("run").collect() == [
-        (f"made-0001/{number}", count) for number, count in enumerate([10, 10, 10, 20])
-    ]
+    assert [file for file, *_ in listed] == [*(str(path.relative_to(tmp_path)) for path in expected), "r4/run.json"]
+    assert {line for _, line, *_ in listed} == {0}
+    assert all(reason.startswith("cannot be read: ") for *_, reason in listed[:4])
+    assert listed[4][3].startswith("is not a record of a run: ")
+    joins = {row["run"]: (row["client_rows"], row["broker_rows"]) for row in tables["joins"].to_pylist()}
+    assert joins == {f"made-0001/{number}": (10 if number == 3 else 0, 10) for number in range(4)}
 
 
 def test_a_run_that_is_not_done_is_listed_and_its_rows_are_left_out_unless_asked_for(

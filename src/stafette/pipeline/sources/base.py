@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame
 from stafette.runs.closed_loop import ClosedLoop
 from stafette.runs.window import Window
 
+LONGEST_NS = 31 * 86_400 * 1_000_000_000
+"""Of a request in somebody's log. Longer ones are a wrong unit, and their squares would not fit into Spark's numbers."""
 NAMES = ("run", "tier", "operation", "outcome")
 
 
@@ -87,7 +89,7 @@ class Source:
     fresh: Sequence[str] = ()
     """Which of these the rows are of; the others are kept."""
     bytes: int = 0
-    """Of the files that the rows are in."""
+    """Of all its files."""
     bad: Sequence[BadFile] = ()
     """Files beside the rows that cannot be read."""
     paired: bool = True

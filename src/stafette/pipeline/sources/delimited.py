@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from stafette.pipeline.fingerprint import fingerprint
 from stafette.pipeline.schema import REJECTS, ROWS, small
 from stafette.pipeline.sources import files, lines, mapping
-from stafette.pipeline.sources.base import BadFile, Source
+from stafette.pipeline.sources.base import LONGEST_NS, BadFile, Source
 from stafette.pipeline.sources.lines import Texts
 from stafette.pipeline.sources.mapping import Mapping
 from stafette.runs.outcomes import TIERS
@@ -192,4 +192,5 @@ def _reason(given: Map[str, Column], how: Mapping) -> Column:
         reason = reason.when(F.coalesce(F.col(name), F.lit("")) == "", F.lit(f"it has no {name}"))
     reason = reason.when(~F.col("tier").isin(*TIERS), F.concat(F.lit("there is no tier "), "tier"))
     reason = reason.when(F.col("start_ns") < F.col("intended_ns"), F.lit("it starts before it was to"))
-    return reason.when(F.col("end_ns") < F.col("start_ns"), F.lit("it ends before it starts"))
+    reason = reason.when(F.col("end_ns") < F.col("start_ns"), F.lit("it ends before it starts"))
+    return reason.when(F.col("end_ns") - F.col("intended_ns") > LONGEST_NS, F.lit("it takes more than 31 days"))

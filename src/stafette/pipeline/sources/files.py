@@ -98,6 +98,18 @@ def listings(spark: SparkSession, folders: Sequence[str], pattern: str) -> dict[
     return {row["folder"]: Listing(row["files"], row["bytes"], row["hash"]) for row in rows.collect()}
 
 
+def empty(spark: SparkSession, folders: Sequence[str], pattern: str, filled: int) -> list[str]:
+    """Files of such names in the folders that have nothing in them, which Spark passes over; `filled` are not empty."""
+    if not folders:
+        return []
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true").option("pathGlobFilter", pattern)
+    listing = reader.load(escaped(folders))
+    paths = set(map(plain, listing.inputFiles()))
+    if len(paths) == filled:
+        return []
+    return sorted(paths - {row["file"] for row in listing.select(file().alias("file")).collect()})
+
+
 def without(rows: DataFrame, bad: Sequence[BadFile]) -> DataFrame:
     """Rows of other files. Spark does not even open those that this leaves out."""
     return rows.where(~file().isin([each.file for each in bad])) if bad else rows
@@ -113,11 +125,14 @@ def retry(attempt: Callable[[Sequence[BadFile]], Result], bad: Sequence[BadFile]
             culprit = unreadable(error)
             if culprit is None or culprit.file in {each.file for each in left_out}:
                 raise
-            if len(left_out) >= MOST_BAD:
-                raise InvalidRequest(
-                    f"more than {MOST_BAD} files cannot be read, among them {culprit.file}: {culprit.reason}"
-                ) from error
             left_out.append(culprit)
+            check_bad(len(left_out), culprit)
+
+
+def check_bad(count: int, last: BadFile) -> None:
+    """Refuse more bad files than an analysis should leave out."""
+    if count > MOST_BAD:
+        raise InvalidRequest(f"more than {MOST_BAD} files cannot be read, among them {last.file}: {last.reason}")
 
 
 @contextmanager

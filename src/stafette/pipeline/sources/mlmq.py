@@ -36,7 +36,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from stafette.pipeline.fingerprint import fingerprint
 from stafette.pipeline.schema import REJECTS, ROWS, small
 from stafette.pipeline.sources import lines
-from stafette.pipeline.sources.base import BadFile, Source
+from stafette.pipeline.sources.base import LONGEST_NS, BadFile, Source
 
 KIND = "mlmq"
 MILLISECOND = 1_000_000
@@ -161,6 +161,7 @@ def _reason() -> Column:
         .when(F.col("rest").isNull(), F.lit("a line has three or four fields with semicolons between them"))
         .when(F.col("milliseconds").isNull(), F.lit("the milliseconds are not a whole number"))
         .when(F.col("end_ns").isNull(), F.lit("the time is neither epoch milliseconds nor yyyyMMddHHmmss"))
+        .when(F.col("milliseconds") > LONGEST_NS // MILLISECOND, F.lit("it takes more than 31 days"))
         .when(F.col("tier").isNull(), F.concat(F.lit("there is no action "), F.left("name", F.lit(50))))
         .when(F.col("operation") == "", F.lit("the action does not name its request"))
         .when(F.col("outcome").isNull(), F.lit("the action says neither OK nor Error"))

@@ -58,15 +58,22 @@ def read(
         fingerprints=fingerprints,
         fresh=list(fresh.values()),
         bad=bad_records,
-        bytes=sum(listed[folder].bytes for folder in fresh),
+        bytes=sum(listing.bytes for listing in listed.values()),
     )
-    return _with_rows(spark, whole, fresh, []) if fresh else whole
+    filled = sum(listed[folder].files for folder in fresh)
+    nothing = [
+        BadFile(path, "cannot be read: it is empty") for path in files.empty(spark, list(fresh), "*.parquet", filled)
+    ]
+    return _with_rows(spark, whole, fresh, nothing) if fresh else whole
 
 
 def _with_rows(spark: SparkSession, source: Source, fresh: Mapping[str, str], bad: Sequence[BadFile]) -> Source:
     """The source with the rows of its fresh runs, by their folders, but not those in bad files."""
     traces = parquet(spark, list(fresh), ROWS)
     census, bad = files.retry(lambda worse: _census(files.without(traces, worse)).collect(), bad)
+    for row in census:
+        if files.plain(row["folder"]) not in fresh:
+            raise InvalidRequest(f"{files.plain(row['folder'])} is a folder within traces; move it out of the run")
     odd = any(None in tuple(row) or row["run"] != fresh[files.plain(row["folder"])] for row in census)
     rows = files.without(traces, bad)
     checked = _checked(rows, fresh)
