@@ -1,298 +1,384 @@
-"""Measures the whole pipeline on many rows, and DuckDB with the same summary table from the same Parquet files.
+"""Measures the pipeline as ratios within one run: against DuckDB, against a bare start of Spark, and against itself.
 
-Run folders are written as the laboratory writes them: runs of five million rows, a hundred seconds of 25,000 requests
-each in two tiers. They are read, checked, counted, joined, modelled and written; Spark gets 4 GiB in all. DuckDB runs
-before and after. The tables are compared before times are printed. CPU time says more on a shared machine.
+    duckdb   Spark and DuckDB make the same tables of the same trace files: requests, joined and written as Parquet,
+             and of these summary, windows, breakdown and checks. Spark makes all its other tables besides. DuckDB joins
+             all runs at once, or run by run; both have the same cores and memory. The tables are compared: a difference
+             ends the bench. Spark has done a trivial job before, so only its first round is cold. `analysis_…` is all
+             that an analysis makes: shares, distribution, percentiles of phases, phases over time and checks besides.
+    small    commands as a person types them, each a process of its own: 20,000 rows of CSV, 264,000 lines of mlmq's
+             logs in 25 files, a run of 120,000 rows; as multiples of a process that starts Spark for one trivial job.
+    adding   one more run to 60 that are analysed, as a multiple of analysing that run alone; in a warm session.
 
-    python -m bench.pipeline [--rows 50_000_000] [--small 5_000_000]
+    python -m bench.pipeline [--rows 5_000_000] [--only duckdb] [--json]
+
+What is measured takes turns, --rounds times; times are medians. Input that is made goes to --folder and is used again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
+import shutil
+import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import msgspec
-import numpy as np
 import psutil
 import pyarrow as pa
-import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
-from stafette import trace
-from stafette.pipeline import job, session
+from bench import pipeline_data, pipeline_duckdb
+from bench.pipeline_differences import differences
+from stafette.pipeline import job, results, session, store, times
+from stafette.pipeline.ingest import ingest
+from stafette.pipeline.job import Analysis
 from stafette.pipeline.run_times import RunTimes
-from stafette.pipeline.sources import native
-from stafette.report.result_tables import PERCENTILES
-from stafette.runs.window import SECOND, Window
+from stafette.pipeline.sources import readers
+from stafette.runs import records
+from stafette.runs.layout import ANALYSIS, REQUESTS, RUN_FILE
 
-BEGIN = 1_700_000_000 * SECOND
-RATE = 25_000
-RUN_REQUESTS = 2_500_000
-CLIENTS = 200
-NAME = "bench-0001"
-MEMORY = "4g"
-CORES = 2
-WARM_UP_ROWS = 2_000_000
-"""Rows for a warm-up: without it the small input would be measured cold, and growth would look too small."""
+PARTS = ("small", "duckdb", "adding")
+CORES = len(os.sched_getaffinity(0))
+JAVA_MEMORY, DUCKDB_MEMORY = "4g", "4GiB"
+CSV_ROWS, MLMQ_LINES, MLMQ_FILES, RUN_ROWS, RUN_SECONDS = 20_000, 264_000, 25, 120_000, 30
+EARLIER_RUNS = 60
 
-
-def make(folder: Path, rows: int) -> list[RunTimes]:
-    """Write run folders with so many rows; returns the times of each run."""
-    rng = np.random.default_rng(1)
-    run_times = []
-    for number, first in enumerate(range(0, rows // 2, RUN_REQUESTS), 1):
-        requests = min(RUN_REQUESTS, rows // 2 - first)
-        begin, seconds = BEGIN + number * 1000 * SECOND, requests / RATE
-        end, margin = begin + round(seconds * SECOND), round(0.1 * seconds * SECOND)
-        run_name = f"{number:03d}-clients={number}-r1"
-        run, run_folder = f"{NAME}/{run_name}", folder / NAME / "runs" / run_name
-        times = RunTimes(run, Window(begin, end), Window(begin + margin, end - margin))
-        (run_folder / "traces").mkdir(parents=True)
-        (run_folder / "run.json").write_text(json.dumps(_record(times, number)))
-        _samples(run_folder / "samples", begin, end)
-        for part, start in enumerate(range(0, requests, trace.CHUNK_ROWS), 1):
-            size = min(trace.CHUNK_ROWS, requests - start)
-            for tier, table in _chunks(rng, run, begin + start * SECOND // RATE, size, start + 1):
-                pq.write_table(table, run_folder / "traces" / f"{tier}-{tier}-1-1-{part:05d}.parquet", **trace.FORMAT)
-        run_times.append(times)
-    return run_times
-
-
-def _record(times: RunTimes, number: int) -> dict[str, Any]:
-    return {
-        "format": 1, "id": times.run, "experiment": NAME, "label": f"clients={number}", "levels": {"clients": number},
-        "repetition": 1, "state": "done", "load": msgspec.to_builtins(times.load),
-        "window": msgspec.to_builtins(times.measured), "verdict": {"valid": True, "sentences": ["made up"]},
-        "settings": {"design": {"kind": "sweep"}, "system": {"brokers": 1},
-                     "clients": {"alice": {"count": CLIENTS, "think_time": 0.005}}},
-    }  # fmt: skip
-
-
-def _samples(folder: Path, begin: int, end: int) -> None:
-    folder.mkdir()
-    times_ns = np.arange(begin, end, SECOND)
-    seconds = np.arange(len(times_ns))
-    queues = {"at_ns": times_ns, "queue": ["q-1"] * len(times_ns), "messages": seconds}
-    processes = {
-        "at_ns": times_ns, "host": ["local"] * len(times_ns), "process": ["broker-1"] * len(times_ns),
-        "pid": seconds * 0 + 1, "cpu_seconds": 0.5 * seconds, "resident_bytes": seconds * 0 + 10**8,
-        "processes": seconds * 0 + 1,
-    }  # fmt: skip
-    for name, columns in (("queues", queues), ("processes", processes)):
-        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
-
-
-def _chunks(rng: np.random.Generator, run: str, begin: int, size: int, request: int) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of client and broker for the same requests; the broker has the middle seven tenths of the time."""
-    start = begin + np.sort(rng.integers(0, size * SECOND // RATE, size))
-    duration = rng.lognormal(math.log(3e6), 0.7, size).astype(np.int64)
-    operation = rng.integers(0, 2, size)
-    outcome = np.where((operation == 1) & (rng.random(size) < 0.1), 1, 0)
-    outcome = np.where(rng.random(size) < 0.001, 2, outcome)
-    dictionaries = {
-        "client": (rng.integers(0, CLIENTS, size), [f"alice-{number}" for number in range(CLIENTS)]),
-        "operation": (operation, ["send", "receive"]),
-        "outcome": (outcome, ["ok", "empty", "Overloaded"]),
-    }
-    numbers = {
-        "request": np.arange(request, request + size), "bytes": rng.integers(180, 220, size),
-        "messages": (outcome == 0) * 1,
-    }  # fmt: skip
-    client_phases = dict.fromkeys(("queue_ns", "encode_ns", "read_ns"), duration // 50)
-    broker_start = start + duration // 10
-    broker_phases = dict.fromkeys(trace.PHASES, duration // 10) | {"batch": rng.integers(1, 50, size)}
-    for tier, first, last, phases in (
-        ("client", start, start + duration, client_phases),
-        ("broker", broker_start, broker_start + duration * 7 // 10, broker_phases),
-    ):
-        constants = {"run": run, "tier": tier, "node": f"{tier}-1"}
-        names = dictionaries | {name: (np.zeros(size), [text]) for name, text in constants.items()}
-        columns = numbers | {"intended_ns": first, "start_ns": first, "end_ns": last} | phases
-        yield tier, pa.Table.from_arrays([_column(f, names, columns, size) for f in trace.SCHEMA], schema=trace.SCHEMA)
-
-
-def _column(field: pa.Field, names: Mapping[str, Any], numbers: Mapping[str, Any], size: int) -> pa.Array:
-    if field.name in names:
-        codes, texts = names[field.name]
-        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), texts)
-    return pa.array(numbers[field.name], type=field.type) if field.name in numbers else pa.nulls(size, field.type)
+Steps = Mapping[str, Callable[[], float]]
+"""What takes turns, each with the seconds that it took."""
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Elapsed seconds and CPU seconds of each step, and the resulting tables."""
+class Settings:
+    """What was asked for."""
 
-    seconds: Mapping[str, float]
-    cpu: Mapping[str, float]
-    summary: pa.Table
-    windows: int
-
-    @property
-    def total_seconds(self) -> float:
-        return sum(self.seconds.values())
-
-
-def with_spark(folder: Path, out: Path) -> Cost:
-    """Run the whole pipeline, from run folders to written tables; Spark must have started."""
-    spark = session.start(master=f"local[{CORES}]", conf={"spark.driver.memory": MEMORY})
-    step_starts: list[tuple[str, float]] = []
-    analysis = job.analyze(
-        spark,
-        lambda spark: native.read(spark, [folder]),
-        out=out,
-        progress=lambda step: step_starts.append((step, _cpu_seconds())),
-    )
-    ends = [at for _, at in step_starts[1:]] + [_cpu_seconds()]
-    cpu = {step: end - at for (step, at), end in zip(step_starts, ends, strict=True)}
-    tables = analysis.tables
-    rejected = analysis.facts["rejected"]
-    if rejected:
-        raise SystemExit(f"{rejected} rows were rejected; see {out}")
-    return Cost(analysis.facts["seconds"], cpu, tables["summary"], tables["windows"].num_rows)
-
-
-def _processes() -> list[psutil.Process]:
-    """This process and Java."""
-    own = psutil.Process()
-    return [own, *(child for child in own.children(recursive=True) if child.name() == "java")]
-
-
-def _cpu_seconds() -> float:
-    return sum(sum(process.cpu_times()[:2]) for process in _processes())
-
-
-def _peak_bytes() -> dict[str, int]:
-    """The peak memory of each process, by name."""
-    peaks = {}
-    for process in _processes():
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        peaks[process.name()] = 1024 * int(status.partition("VmHWM:")[2].split()[0])
-    return peaks
-
-
-def with_duckdb(folder: Path, run_times: list[RunTimes]) -> tuple[float, list[dict[str, Any]]]:
-    """Seconds that DuckDB took, and the rows of the same summary."""
-    connection = duckdb.connect(
-        config={"threads": CORES, "memory_limit": "4GB", "temp_directory": str(folder.parent / "duckdb")}
-    )
-    windows = pa.table(
-        {"run": [times.run for times in run_times], "w0": [times.measured.start_ns for times in run_times],
-         "w1": [times.measured.end_ns for times in run_times]}
-    )  # fmt: skip
-    connection.register("windows", windows)
-    shares = ", ".join(str(thousandths / 1000) for thousandths in PERCENTILES.values())
-    metrics = f"""count(*) FILTER (begun) AS count, avg(v) FILTER (begun) AS mean,
-        stddev_samp(v) FILTER (begun) AS deviation,
-        quantile_disc(v // 1000, [{shares}]) FILTER (begun) AS ranked, max(v) FILTER (begun) AS longest,
-        count(*) FILTER (done) AS answers, sum(bytes) FILTER (begun) AS bytes,
-        sum(messages) FILTER (begun) AS messages"""
-    source = f"""SELECT run, tier, operation, outcome, bytes, messages, w1 - w0 AS length,
-        end_ns - CASE WHEN tier = 'client' THEN intended_ns ELSE start_ns END AS v,
-        intended_ns >= w0 AND intended_ns < w1 AS begun, end_ns >= w0 AND end_ns < w1 AS done
-        FROM read_parquet('{folder}/**/traces/*.parquet') JOIN windows USING (run)"""
-    started = time.perf_counter()
-    rows = connection.execute(
-        f"""WITH r AS ({source})
-        SELECT run, tier, operation, outcome, any_value(length) AS length, {metrics} FROM r GROUP BY ALL
-        UNION ALL SELECT run, tier, 'all', 'answered', any_value(length), {metrics} FROM r
-        WHERE outcome IN ('ok', 'empty') GROUP BY run, tier"""
-    ).fetchall()
-    seconds = time.perf_counter() - started
-    names = [column[0] for column in connection.description or []]
-    return seconds, [dict(zip(names, row, strict=True)) for row in rows]
-
-
-def differences(ours: pa.Table, theirs: list[dict[str, Any]]) -> Iterator[str]:
-    """The differences between the two summaries."""
-    names = ("run", "tier", "operation", "outcome")
-    duckdb_rows = {tuple(row[name] for name in names): row for row in theirs}
-    if ours.num_rows != len(duckdb_rows):
-        yield f"{ours.num_rows} rows from Spark, {len(duckdb_rows)} from DuckDB"
-    for row in ours.to_pylist():
-        other = duckdb_rows[tuple(row[name] for name in names)]
-        exact = {"count": other["count"], "bytes": other["bytes"], "messages": other["messages"]}
-        exact |= {name: value / 1000 for name, value in zip(PERCENTILES, other["ranked"], strict=True)}
-        close = {
-            "mean_ms": other["mean"] / 1e6,
-            "stddev_ms": other["deviation"] / 1e6,
-            "max_ms": other["longest"] / 1e6,
-        }
-        close["throughput_per_s"] = other["answers"] / (other["length"] / SECOND)
-        yield from (
-            f"{row['run']} {name}: {row[name]} and {value}" for name, value in exact.items() if row[name] != value
-        )
-        yield from (
-            f"{row['run']} {name}: {row[name]} and {value}"
-            for name, value in close.items()
-            if not math.isclose(row[name], value, rel_tol=1e-9)
-        )
-
-
-def measure(rows: int, work_folder: Path) -> tuple[Cost, float]:
-    """The cost of the pipeline, and the seconds of DuckDB, after comparing their tables."""
-    folder = work_folder / str(rows)
-    started = time.perf_counter()
-    run_times = make(folder, rows)
-    size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
-    seconds = time.perf_counter() - started
-    print(
-        f"{rows:,} rows in {size / 1e6:,.0f} MB, written in {seconds:.1f} s; load average {os.getloadavg()[0]:.1f}",
-        flush=True,
-    )
-    before, _ = with_duckdb(folder, run_times)
-    ours = with_spark(folder, work_folder / f"{rows}-out")
-    cpu = psutil.Process().cpu_times().user
-    after, other = with_duckdb(folder, run_times)
-    cpu = psutil.Process().cpu_times().user - cpu
-    theirs = (before + after) / 2
-    problems = list(differences(ours.summary, other))
-    if problems:
-        raise SystemExit("the tables differ: " + "; ".join(problems[:5]))
-    for step, seconds in ours.seconds.items():
-        print(f"  {step:8} {seconds:7.1f} s   {ours.cpu[step]:6.1f} s of CPU time")
-    print(f"  total    {ours.total_seconds:7.1f} s   {sum(ours.cpu.values()):6.1f} s of CPU time", flush=True)
-    print(f"  DuckDB   {before:7.1f} s before, {after:.1f} s after, {cpu:.1f} s of CPU time, for the summary alone")
-    count_seconds = ours.seconds["count"]
-    print(
-        f"  ratio    {count_seconds / theirs:7.1f}     of the step that makes the summary of {ours.summary.num_rows} "
-        f"rows (and {ours.windows:,} windows, shares, distribution); {ours.cpu['count'] / cpu:.1f} by CPU time; "
-        f"whole pipeline {ours.total_seconds / theirs:.1f}"
-    )
-    return ours, theirs
+    size: pipeline_data.Size
+    rounds: int
+    run_rows: int
+    work: Path
 
 
 def main() -> None:
+    arguments = _arguments()
+    with tempfile.TemporaryDirectory(prefix="bench-") as temporary:
+        work = Path(arguments.folder or temporary)
+        work.mkdir(parents=True, exist_ok=True)
+        size = pipeline_data.Size(arguments.rows, arguments.runs, arguments.seconds)
+        settings = Settings(size, arguments.rounds, arguments.run_rows, work)
+        parts = {"small": small, "duckdb": with_duckdb, "adding": adding}
+        found: dict[str, Any] = {"rows": size.rows, "runs": size.runs, "rounds": settings.rounds, "cores": CORES}
+        found["load_average"] = os.getloadavg()[0]
+        for part in arguments.only or PARTS:
+            found |= parts[part](settings)
+    if arguments.json:
+        print(json.dumps(found))
+    else:
+        for name, value in found.items():
+            _show(name, value)
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=50_000_000)
-    parser.add_argument("--small", type=int, default=5_000_000)
-    parser.add_argument("--folder", type=Path, default=None, help="folder for temporary files")
+    parser.add_argument("--rows", type=_count, default=5_000_000, help="rows of traces, of both tiers together")
+    parser.add_argument("--runs", type=_count, default=12, help="runs that they are of")
+    parser.add_argument("--seconds", type=_count, default=60, help="load of each run")
+    parser.add_argument("--rounds", type=_count, default=3, help="how often each is measured")
+    parser.add_argument("--run-rows", type=_count, default=20_000, help="rows of a run, in the part `adding`")
+    parser.add_argument("--only", choices=PARTS, action="append", help="a part; repeatable")
+    parser.add_argument("--folder", type=Path, help="where input is kept, and everything else is written")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
     arguments = parser.parse_args()
-    session.start(master=f"local[{CORES}]", conf={"spark.driver.memory": MEMORY})
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
-        work_folder = Path(name)
-        make(work_folder / "before", WARM_UP_ROWS)
-        with_spark(work_folder / "before", work_folder / "before-out")  # Java compiles the hot code
-        small, _ = measure(arguments.small, work_folder)
-        large, theirs = measure(arguments.rows, work_folder)
-    factor = arguments.rows / arguments.small
-    growth_by_step = {name: large.seconds[name] / small.seconds[name] for name in ("read", "count", "join")}
-    growth_text = ", ".join(f"{step} {growth:.1f}" for step, growth in growth_by_step.items())
-    print(
-        f"{factor:g} times the rows took {large.total_seconds / small.total_seconds:.1f} times as long ({growth_text})"
+    if arguments.rows < 2 * arguments.runs:
+        parser.error("there must be at least two rows for each run")
+    return arguments
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _show(name: str, value: Any) -> None:
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            _show(f"{name}: {key}", part)
+    else:
+        text = f"{value:,}" if isinstance(value, int) else f"{value:.2f}" if isinstance(value, float) else value
+        print(f"{name:45} {text:>15}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _in_turn(rounds: int, steps: Steps) -> dict[str, float]:
+    """The median seconds of each; every second round goes backwards."""
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    for number in range(rounds):
+        for name in list(steps)[:: 1 if number % 2 == 0 else -1]:
+            seconds[name].append(steps[name]())
+            _say(f"{name}: {seconds[name][-1]:.2f} s")
+    return {name: round(statistics.median(found), 3) for name, found in seconds.items()}
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def _empty(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+# DuckDB
+
+
+def _spark(work: Path) -> SparkSession:
+    """A session that has done a trivial job."""
+    spark = session.start(
+        master=f"local[{CORES}]", conf={"spark.driver.memory": JAVA_MEMORY, "spark.local.dir": str(work / "spark")}
     )
-    peaks = _peak_bytes()
-    print("peak memory: " + ", ".join(f"{name} {peak / 1024**3:.2f} GiB" for name, peak in peaks.items()))
-    ratio, total_ratio = large.seconds["count"] / theirs, large.total_seconds / theirs
-    print(f"ratio to DuckDB {ratio:.1f} (target: 4), whole pipeline {total_ratio:.1f}")
+    spark.range(1000).selectExpr("sum(id)").collect()
+    return spark
+
+
+def _analysed(spark: SparkSession, folder: Path, requests: Path) -> Analysis:
+    return job.analyze(spark, readers.reader("native", [folder]), requests=str(requests))
+
+
+class Comparison:
+    """The same tables of the same traces, with Spark and with DuckDB."""
+
+    def __init__(self, settings: Settings, spark: SparkSession) -> None:
+        self._spark, self._work = spark, settings.work
+        self._traces = pipeline_data.traces(settings.work, settings.size)
+        self._ours, self._theirs = (settings.work / f"requests-of-{whose}" for whose in ("spark", "duckdb"))
+        self._times = run_times(self._traces)
+        self.tables: dict[str, Mapping[str, pa.Table]] = {}
+        self.steps: list[Mapping[str, float]] = []
+
+    def spark_from_traces(self) -> float:
+        _empty(self._ours)
+        seconds = self.spark_from_requests()
+        self.steps.append(self._seconds | {"whole": seconds})
+        return seconds
+
+    def spark_from_requests(self) -> float:
+        began = time.perf_counter()
+        analysis = _analysed(self._spark, self._traces, self._ours)
+        seconds = time.perf_counter() - began
+        self.tables["spark"], self._seconds = analysis.tables, analysis.facts["seconds"]
+        return seconds
+
+    def spark_same_tables_from_traces(self) -> float:
+        """The requests, and no more tables than DuckDB makes."""
+        _empty(self._ours)
+        return self.spark_same_tables_from_requests()
+
+    def spark_same_tables_from_requests(self) -> float:
+        return _timed(self._same_tables)
+
+    def _same_tables(self) -> None:
+        with store.own_parts(self._spark):
+            ingested = ingest(self._spark, readers.reader("native", [self._traces]), str(self._ours))
+            run_times = times.frame(self._spark, self._times)
+            rows = results.by_tier(ingested.frame)
+            results.summary(results.measured_counts(rows, run_times, ingested.groups), ()).toArrow()
+            results.windows(rows, run_times, ingested.groups, self._times[0].window_ns).toArrow()
+            results.phase_means(ingested.frame, run_times).toArrow()
+            results.tiers(ingested.frame, run_times).toArrow()
+
+    def duckdb_at_once(self) -> float:
+        return self._duckdb_from_traces(pipeline_duckdb.requests_at_once)
+
+    def duckdb_by_run(self) -> float:
+        return self._duckdb_from_traces(pipeline_duckdb.requests_by_run)
+
+    def _duckdb_from_traces(self, requests_of: Callable[..., pa.Table]) -> float:
+        out = _empty(self._theirs)
+        began = time.perf_counter()
+        with self._connection() as connection:
+            reasons = requests_of(connection, self._traces, out)
+            files = [str(path) for path in sorted(out.glob("requests*.parquet"))]
+            tables = pipeline_duckdb.tables(connection, files, f"{out}/names.parquet", self._times)
+        seconds = time.perf_counter() - began
+        self._compare(tables | {"reject_reasons": reasons})
+        return seconds
+
+    def duckdb_from_requests(self) -> float:
+        began = time.perf_counter()
+        with self._connection() as connection:
+            files = [f"{self._ours}/data/**/*.parquet"]
+            tables = pipeline_duckdb.tables(connection, files, f"{self._ours}/names/**/*.parquet", self._times)
+        seconds = time.perf_counter() - began
+        self._compare(tables | {"reject_reasons": self.tables["spark"]["reject_reasons"]})
+        return seconds
+
+    def _connection(self) -> Any:
+        return pipeline_duckdb.connect(CORES, DUCKDB_MEMORY, self._work / "duckdb")
+
+    def _compare(self, theirs: Mapping[str, pa.Table]) -> None:
+        for sentence in differences(self.tables["spark"], theirs):
+            raise SystemExit(f"the tables differ: {sentence}")
+
+    def compare_requests(self) -> None:
+        """Those that Spark has written, and those that DuckDB has."""
+        ours = (f"{self._ours}/data/**/*.parquet", f"{self._ours}/names/**/*.parquet")
+        theirs = (f"{self._theirs}/requests*.parquet", f"{self._theirs}/names.parquet")
+        with self._connection() as connection:
+            if not pipeline_duckdb.same_requests(connection, ours, theirs):
+                raise SystemExit("the requests that Spark has written are not those that DuckDB has written")
+
+    def clean(self) -> None:
+        """Remove what was written."""
+        for folder in (self._ours, self._theirs):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_times(folder: Path) -> list[RunTimes]:
+    """The times of all runs."""
+    outlines = [records.outline(path.read_text()) for path in sorted(folder.rglob(RUN_FILE))]
+    return [RunTimes(run.id, run.load, run.window) for run in outlines if run.load and run.window]
+
+
+def with_duckdb(settings: Settings) -> dict[str, Any]:
+    """Spark against DuckDB."""
+    spark = _spark(settings.work)
+    comparison = Comparison(settings, spark)
+    steps = {
+        "spark_from_traces": comparison.spark_from_traces,
+        "duckdb_at_once": comparison.duckdb_at_once,
+        "spark_from_requests": comparison.spark_from_requests,
+        "spark_same_tables_from_traces": comparison.spark_same_tables_from_traces,
+        "spark_same_tables_from_requests": comparison.spark_same_tables_from_requests,
+        "duckdb_from_requests": comparison.duckdb_from_requests,
+        "duckdb_by_run": comparison.duckdb_by_run,
+    }
+    seconds = _in_turn(settings.rounds, steps)
+    comparison.compare_requests()
+    comparison.clean()
+    plans = (seconds["duckdb_at_once"], seconds["duckdb_by_run"])
+    by_step = {
+        name: round(statistics.median(step[name] for step in comparison.steps), 3) for name in comparison.steps[0]
+    }
+    return {
+        "traces_to_duckdb_at_once": seconds["spark_same_tables_from_traces"] / plans[0],
+        "traces_to_duckdb_best": seconds["spark_same_tables_from_traces"] / min(plans),
+        "requests_to_duckdb": seconds["spark_same_tables_from_requests"] / seconds["duckdb_from_requests"],
+        "analysis_to_duckdb_at_once": seconds["spark_from_traces"] / plans[0],
+        "analysis_to_duckdb_best": seconds["spark_from_traces"] / min(plans),
+        "analysis_of_requests_to_duckdb": seconds["spark_from_requests"] / seconds["duckdb_from_requests"],
+        "first_analysis_to_duckdb_at_once": comparison.steps[0]["whole"] / plans[0],
+        "duckdb_part_seconds": seconds,
+        "spark_steps_seconds": by_step,
+        "peak_gib": _peaks(),
+    }
+
+
+def _peaks() -> dict[str, float]:
+    """The most memory that Java and this process had, in GiB."""
+    own = psutil.Process()
+    java = [child for child in own.children(recursive=True) if child.name() == "java"]
+    peaks = {}
+    for process in (own, *java):
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        peaks["java" if process in java else "python"] = int(status.partition("VmHWM:")[2].split()[0]) / 1024**2
+    return peaks
+
+
+# Small input
+
+BARE_START = """
+import os
+from stafette.pipeline import java
+os.environ["JAVA_HOME"] = str(java.home())
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
+spark.range(1000).selectExpr("sum(id)").collect()
+spark.stop()
+"""
+"""As a person would write it, without settings of ours."""
+
+
+def small(settings: Settings) -> dict[str, Any]:
+    """Whole commands, as multiples of a bare start of Spark."""
+    folder = _empty(settings.work / "small")
+    mapping = pipeline_data.make_csv(folder / "csv", CSV_ROWS)
+    pipeline_data.make_mlmq_logs(folder / "mlmq", MLMQ_LINES, MLMQ_FILES)
+    pipeline_data.make_run(folder / "run", 1, RUN_ROWS // 2, RUN_SECONDS)
+    steps = {
+        "bare_start": lambda: _timed(lambda: _run("-c", BARE_START)),
+        "csv": lambda: _command(folder / "csv", "--source", "csv", "--mapping", str(mapping)),
+        "mlmq": lambda: _command(folder / "mlmq", "--source", "mlmq"),
+        "run": lambda: _command(folder / "run"),
+    }
+    seconds = _in_turn(settings.rounds, steps)
+    shutil.rmtree(folder)
+    ratios = {f"{name}_to_bare_start": seconds[name] / seconds["bare_start"] for name in ("csv", "mlmq", "run")}
+    return ratios | {"small_seconds": seconds}
+
+
+def _command(folder: Path, *flags: str) -> float:
+    """The seconds of `stafette analyze`, of a folder that nobody has analysed."""
+    for name in (ANALYSIS, REQUESTS):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    return _timed(lambda: _run("-m", "stafette", "analyze", str(folder), *flags))
+
+
+def _run(*arguments: str) -> None:
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"a command failed: {' '.join(arguments)[:200]}: {done.stderr.strip()[-2000:]}")
+
+
+# One more run
+
+
+def adding(settings: Settings) -> dict[str, Any]:
+    """One more run to those that are analysed, against that one alone; from traces to all tables."""
+    spark = _spark(settings.work)
+    folder, requests, alone = (settings.work / f"adding-{name}" for name in ("runs", "requests", "alone"))
+    _empty(folder)
+    for number in range(1, EARLIER_RUNS + 1):
+        pipeline_data.make_run(folder / f"{number:03d}", number, settings.run_rows // 2, RUN_SECONDS)
+    _analysed(spark, folder, _empty(requests))
+    last = f"{EARLIER_RUNS + 1:03d}"
+    pipeline_data.make_run(folder / last, EARLIER_RUNS + 1, settings.run_rows // 2, RUN_SECONDS)
+    earlier = _batches(requests)
+
+    def added() -> float:
+        for path in _batches(requests) - earlier:
+            shutil.rmtree(path)
+        return _timed(lambda: _analysed(spark, folder, requests))
+
+    def by_itself() -> float:
+        _empty(alone)
+        return _timed(lambda: _analysed(spark, folder / last, alone))
+
+    steps = {"alone": by_itself, "added": added}
+    for step in steps.values():
+        step()
+    seconds = _in_turn(settings.rounds, steps)
+    if len(store.kept(spark, str(requests))) != EARLIER_RUNS + 1:
+        raise SystemExit(f"the requests of {EARLIER_RUNS + 1} runs should be kept, and are not")
+    for path in (folder, requests, alone):
+        shutil.rmtree(path)
+    return {"adding_to_alone": seconds["added"] / seconds["alone"], "adding_seconds": seconds}
+
+
+def _batches(requests: Path) -> set[Path]:
+    return set(requests.glob("*/*=*"))
 
 
 if __name__ == "__main__":

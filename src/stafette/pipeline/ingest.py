@@ -49,9 +49,10 @@ def ingest(spark: SparkSession, read: Reader, root: str) -> Requests:
     """Make requests of what is new, and take those that are kept below `root`."""
     kept = store.kept(spark, root)
     source = read(spark, kept=frozenset(run.fingerprint for run in kept.values()))
-    store.set_parts(spark, source.bytes)
     if source.fresh:
+        store.set_parts(spark, source.bytes, store.JOIN_BYTES)
         kept |= _added(spark, root, source)
+    store.set_parts(spark, source.bytes, store.RESULT_BYTES)
     runs = {run: kept[run] for run in source.fingerprints if run in kept}
     if not runs:
         raise InvalidRequest("no run is done, or none has any rows; wait for one to end, or use --follow")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,9 +36,31 @@ from stafette.runs.layout import REQUESTS, TRACES
 _RUNS = StructType(
     [StructField("run", StringType()), StructField("fingerprint", StringType()), StructField("written_ns", LongType())]
 )
-PART_BYTES = 16 * 1024**2
-"""Of traces, for each part of the shuffle. Rows take four times as much in it, and the join hashes parts of 64 MB."""
+MEBIBYTE = 1024**2
+JOIN_BYTES, RESULT_BYTES = 16 * MEBIBYTE, 64 * MEBIBYTE
+"""Of traces, for each part of a shuffle. Rows take four times as much in the join, which hashes parts of 64 MB; results
+are made of fewer columns. More parts than needed double the time of small inputs."""
+FEWEST_PARTS = 32
+"""Or as many as the session's shuffles have, if these are fewer."""
+_PARQUET = {
+    "parquet.writer.version": "v2",
+    **{
+        f"parquet.enable.dictionary#{name}": "false"
+        for name in requests.REQUESTS.names
+        if name == "request" or name.endswith("_ns")
+    },
+}
+"""Numbers that hardly repeat are written as differences at once; Parquet would try a dictionary of each first."""
 _PARTS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+_PARQUET = {
+    "parquet.writer.version": "v2",
+    **{
+        f"parquet.enable.dictionary#{name}": "false"
+        for name in requests.REQUESTS.names
+        if name == "request" or name.endswith("_ns")
+    },
+}
+"""Numbers that hardly repeat are written as differences at once; Parquet would try a dictionary of each first."""
 _ADDED = StructField("added", StringType())
 
 
@@ -47,6 +70,8 @@ class Kept:
 
     added: str
     fingerprint: str
+    together: int
+    """How many runs were added with it."""
 
 
 Runs = Mapping[str, Kept]
@@ -62,7 +87,8 @@ def default_root(folder: str, out: str) -> str:
 def kept(spark: SparkSession, root: str) -> dict[str, Kept]:
     """What was added last of each run."""
     rows = sorted(_read(spark, root, "runs", _RUNS).collect(), key=lambda row: int(row["written_ns"]))
-    return {row["run"]: Kept(row["added"], row["fingerprint"]) for row in rows}
+    together = Counter(row["added"] for row in rows)
+    return {row["run"]: Kept(row["added"], row["fingerprint"], together[row["added"]]) for row in rows}
 
 
 @contextmanager
@@ -78,11 +104,11 @@ def own_parts(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(_PARTS, before)
 
 
-def set_parts(spark: SparkSession, size: int) -> None:
-    """As many parts as so many bytes of traces need, but not fewer than there are."""
-    parts = spark.conf.get(_PARTS, None) or spark.conf.get("spark.sql.shuffle.partitions")
+def set_parts(spark: SparkSession, size: int, part_bytes: int) -> None:
+    """As many parts as so many bytes of traces need."""
+    parts = spark.conf.get("spark.sql.shuffle.partitions")
     assert parts is not None
-    spark.conf.set(_PARTS, str(max(int(parts), size // PART_BYTES)))
+    spark.conf.set(_PARTS, str(max(min(int(parts), FEWEST_PARTS), size // part_bytes)))
 
 
 def add(spark: SparkSession, root: str, source: Source) -> dict[str, Kept]:
@@ -109,7 +135,7 @@ def _add(spark: SparkSession, root: str, source: Source) -> dict[str, Kept]:
     _write(requests.names_of(names).coalesce(1), root, "names", added)
     rows = [(run, fingerprint, time.time_ns()) for run, fingerprint in prints.items()]
     _write(small(spark, rows, _RUNS).coalesce(1), root, "runs", added)
-    return {run: Kept(added, fingerprint) for run, fingerprint in prints.items()}
+    return {run: Kept(added, fingerprint, len(prints)) for run, fingerprint in prints.items()}
 
 
 def _add_requests(source: Source, root: str, added: str, *, repeated: bool = False) -> int:
@@ -148,7 +174,8 @@ def _chosen(spark: SparkSession, frame: DataFrame, runs: Runs) -> DataFrame:
     """Rows of what counts, each for its own runs."""
     additions = sorted({run.added for run in runs.values()})
     frame = frame.where(F.col("added").isin(*additions))
-    if "" in runs:
+    counts = Counter(run.added for run in runs.values())
+    if all(counts[run.added] == run.together for run in runs.values()):
         return frame.drop("added")
     pairs = small(spark, [(run.added, name) for name, run in runs.items()], "added string, run string")
     wanted = pairs.select("added", requests.run_code().alias("run_code"))
@@ -174,4 +201,4 @@ def _counted_write(frame: DataFrame, root: str, table: str, added: str) -> int:
 
 
 def _write(frame: DataFrame, root: str, table: str, added: str) -> None:
-    frame.write.mode("overwrite").parquet(f"{root}/{table}/added={added}")
+    frame.write.mode("overwrite").options(**_PARQUET).parquet(f"{root}/{table}/added={added}")

@@ -12,7 +12,7 @@ from stafette.runs.closed_loop import ClosedLoop
 from stafette.runs.window import Window
 
 LONGEST_NS = 31 * 86_400 * 1_000_000_000
-"""Of a request in somebody's log. Longer ones are a wrong unit, and their squares would not fit into Spark's numbers."""
+"""Of a request in somebody's log. Longer ones are a wrong unit, and their squares do not fit into Spark's numbers."""
 NAMES = ("run", "tier", "operation", "outcome")
 
 
