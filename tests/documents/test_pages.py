@@ -11,7 +11,7 @@ from tests.support.document_pages import ROOT, Unclear, blocks, pages
 from tests.support.document_session import fits, run_page
 
 WITH_CODE = [page for page in pages() if re.search(r"^\s*```(sh|python|sql)\b", page.read_text(), re.MULTILINE)]
-ANALYSES = (ROOT / "docs/tutorial.md", ROOT / "docs/how-to/analyse-your-logs.md")
+ANALYSES = (ROOT / "docs/tutorial.md", ROOT / "docs/spark.md", ROOT / "docs/how-to/analyse-your-logs.md")
 """Pages that analyse something."""
 
 
