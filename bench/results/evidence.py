@@ -133,7 +133,7 @@ class Evidence:
         """The effects of a 2k design, the one that explains most variation first."""
         rows = [
             row
-            for row in select(self.tables, "effects", experiment=self.name, metric=metric)
+            for row in select(self.tables, "effects", experiment=self.name, operation=ALL, metric=metric)
             if row["effect"] not in ("mean", "I", "error") and row["variation_percent"] is not None
         ]
         return sorted(rows, key=lambda row: -row["variation_percent"])

@@ -57,11 +57,14 @@ def test_a_run_is_steady_or_not(last: float, same: bool) -> None:
 
 @pytest.mark.parametrize(("metric", "effect", "same"), [("throughput", "A", True), ("throughput", "B", False)])
 def test_the_strongest_effect(metric: str, effect: str, same: bool) -> None:
+    whole = (("mean", 100.0, None), ("A", 10.0, 80.0), ("B", 5.0, 15.0), ("error", None, 5.0))
+    groups = [("all", "answered", *row) for row in whole]
+    groups.append(("send", "ok", "B", 99.0, 99.0))  # of one operation: not what is asked for
     rows = [
-        {"experiment": "made-up", "metric": "throughput", "effect": name, "value": value, "low": None, "high": None,
-         "variation_percent": percent}
-        for name, value, percent in (("mean", 100.0, None), ("A", 10.0, 80.0), ("B", 5.0, 15.0), ("error", None, 5.0))
-    ]  # fmt: skip
+        {"experiment": "made-up", "operation": operation, "outcome": outcome, "metric": "throughput"}
+        | {"effect": name, "value": value, "low": None, "high": None, "variation_percent": percent}
+        for operation, outcome, name, value, percent in groups
+    ]
     assert shapes.strongest(metric, effect)(evidence("2k", effects=rows)).same is same
     assert shapes.weak(metric, "B", 10)(evidence("2k", effects=rows)).same is False
 
