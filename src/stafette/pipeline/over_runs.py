@@ -1,4 +1,4 @@
-"""What several runs say together: points over their repetitions, curves against a factor, effects of a 2k design."""
+"""Results over several runs: points over their repetitions, curves against a factor, effects of a 2k design."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ METRICS = (
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One figure of each metric per run and operation; None where there was nothing to measure."""
+class RunMetrics:
+    """The metrics of a run and operation; None where there was nothing to measure."""
 
     run: Run
     metrics: Mapping[str, float | None]
@@ -31,32 +31,32 @@ class Measured:
     outcome: str = ANSWERED
 
     @property
-    def whole(self) -> bool:
-        """Whether it is about all operations together."""
+    def covers_all(self) -> bool:
+        """Whether it covers all operations together."""
         return (self.operation, self.outcome) == (ALL, ANSWERED)
 
 
-def measured(runs: Sequence[Run], summary: pa.Table) -> list[Measured]:
-    """The metrics of each run that has rows: as the clients saw it, or else the tier that there is.
+def collect_metrics(runs: Sequence[Run], summary: pa.Table) -> list[RunMetrics]:
+    """The metrics of each run that has rows: those of the clients, or of another tier if there are none.
 
-    The whole comes first, then each operation with each outcome that is a success.
+    All operations together come first, then each operation with each outcome that is a success.
     """
     by_run: dict[str, list[dict[str, Any]]] = {}
     for row in summary.to_pylist():
         by_run.setdefault(row["run"], []).append(row)
-    return [part for run in runs if run.run in by_run for part in _parts(run, by_run[run.run])]
+    return [metrics for run in runs if run.run in by_run for metrics in _metrics_of_run(run, by_run[run.run])]
 
 
-def _parts(run: Run, rows: Sequence[Mapping[str, Any]]) -> list[Measured]:
+def _metrics_of_run(run: Run, rows: Sequence[Mapping[str, Any]]) -> list[RunMetrics]:
     tier = "client" if any(row["tier"] == "client" for row in rows) else rows[0]["tier"]
     by_group = {(row["operation"], row["outcome"]): row for row in rows if row["tier"] == tier}
-    whole = by_group.pop((ALL, ANSWERED), {})
+    overall = by_group.pop((ALL, ANSWERED), {})
     requests = sum(row["count"] for row in by_group.values())
-    failed = sum(row["count"] for row in by_group.values() if row["outcome"] not in SUCCESSES)
-    share = {"error_share": failed / requests if requests else None}
+    failures = sum(row["count"] for row in by_group.values() if row["outcome"] not in SUCCESSES)
+    error_share = {"error_share": failures / requests if requests else None}
     return [
-        Measured(run, _metrics(whole) | share),
-        *(Measured(run, _metrics(row), *group) for group, row in by_group.items() if group[1] in SUCCESSES),
+        RunMetrics(run, _metrics(overall) | error_share),
+        *(RunMetrics(run, _metrics(row), *group) for group, row in by_group.items() if group[1] in SUCCESSES),
     ]
 
 
@@ -64,95 +64,103 @@ def _metrics(row: Mapping[str, Any]) -> dict[str, float | None]:
     return {name: row.get(name) for name in METRICS} | {"throughput": row.get("throughput_per_s", 0.0)}
 
 
-def points(found: Sequence[Measured], level: float) -> pa.Table:
+def points(all_metrics: Sequence[RunMetrics], level: float) -> pa.Table:
     """Each point of an experiment over its repetitions."""
     rows = []
-    for parts in _grouped(found).values():
-        first = parts[0]
+    for repetitions in _group_repetitions(all_metrics).values():
+        first = repetitions[0]
         for metric in METRICS:
-            values = _values(parts, metric)
+            values = _values(repetitions, metric)
             if values:
                 rows.append(
                     {"experiment": first.run.experiment, "label": first.run.label, "levels": _json(first.run.levels)}
                     | {"operation": first.operation, "outcome": first.outcome}
                     | {"repetitions": len(values), "metric": metric}
-                    | _over_repetitions(values, level)
+                    | _estimate_mean(values, level)
                 )
     return result_tables.table("points", rows)
 
 
-def curves(found: Sequence[Measured], level: float) -> pa.Table:
+def curves(all_metrics: Sequence[RunMetrics], level: float) -> pa.Table:
     """Each metric against each factor, the other factors held."""
     rows = []
-    for parts in _grouped(found).values():
-        first = parts[0]
+    for repetitions in _group_repetitions(all_metrics).values():
+        first = repetitions[0]
         for factor, factor_level in first.run.levels.items():
-            others = {name: value for name, value in first.run.levels.items() if name != factor}
+            other_levels = {name: value for name, value in first.run.levels.items() if name != factor}
             for metric in METRICS:
-                values = _values(parts, metric)
+                values = _values(repetitions, metric)
                 if values:
                     rows.append(
                         {"experiment": first.run.experiment, "factor": factor, "level": _text(factor_level)}
-                        | {"other_levels": _json(others), "operation": first.operation, "outcome": first.outcome}
+                        | {"other_levels": _json(other_levels), "operation": first.operation, "outcome": first.outcome}
                         | {"metric": metric}
-                        | _over_repetitions(values, level)
+                        | _estimate_mean(values, level)
                     )
     order = ("experiment", "operation", "outcome", "factor", "other_levels", "metric")
     rows.sort(key=lambda row: [str(row[name]) for name in order])
     return result_tables.table("curves", rows)
 
 
-def _over_repetitions(values: Sequence[float], level: float) -> dict[str, float | None]:
+def _estimate_mean(values: Sequence[float], level: float) -> dict[str, float | None]:
     estimate = intervals.mean_interval(values, level)
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return {"mean": estimate.value, "stddev": deviation, "low": estimate.low, "high": estimate.high}
 
 
-def effects(found: Sequence[Measured], level: float) -> tuple[pa.Table, list[str]]:
-    """Effects in 2k designs, with a sentence for each experiment that does not allow them."""
+def effects(all_metrics: Sequence[RunMetrics], level: float) -> tuple[pa.Table, list[str]]:
+    """Effects in 2k designs, and the reason for each experiment that does not allow them."""
     rows: list[dict[str, Any]] = []
-    sentences: list[str] = []
-    experiments: dict[tuple[str, str, str], list[Measured]] = {}
-    for part in found:
-        if part.run.design == "2k":
-            experiments.setdefault((part.run.experiment, part.operation, part.outcome), []).append(part)
-    for (experiment, operation, outcome), parts in experiments.items():
-        of = experiment if parts[0].whole else f"{experiment}, {operation} {outcome},"
+    reasons: list[str] = []
+    experiments: dict[tuple[str, str, str], list[RunMetrics]] = {}
+    for metrics in all_metrics:
+        if metrics.run.design == "2k":
+            experiments.setdefault((metrics.run.experiment, metrics.operation, metrics.outcome), []).append(metrics)
+    for (experiment, operation, outcome), experiment_metrics in experiments.items():
+        subject = experiment if experiment_metrics[0].covers_all else f"{experiment}, {operation} {outcome},"
         for metric in METRICS:
-            there = [part for part in parts if part.metrics[metric] is not None]
-            if not there:
+            observations = [
+                observation for observation in experiment_metrics if observation.metrics[metric] is not None
+            ]
+            if not observations:
                 continue
-            factors = {name: [_text(part.run.levels[name]) for part in there] for name in parts[0].run.levels}
+            factors = {
+                name: [_text(observation.run.levels[name]) for observation in observations]
+                for name in experiment_metrics[0].run.levels
+            }
             try:
-                analysis = factorial.analyse(factors, _values(there, metric), level=level, where=_namer(there))
+                analysis = factorial.analyse(
+                    factors, _values(observations, metric), level=level, where=_namer(observations)
+                )
             except InvalidRequest as error:
-                sentences.append(f"effects of {of} on {metric}: {error.sentence}")
+                reasons.append(f"effects of {subject} on {metric}: {error.sentence}")
                 continue
-            named = {"experiment": experiment, "operation": operation, "outcome": outcome, "metric": metric}
+            key_columns = {"experiment": experiment, "operation": operation, "outcome": outcome, "metric": metric}
             rows += [
-                named
+                key_columns
                 | {"effect": effect.name, "value": effect.value, "low": effect.low, "high": effect.high}
                 | {"variation_percent": effect.share}
                 for effect in analysis.effects
             ]
             error_share = {"value": None, "low": None, "high": None, "variation_percent": analysis.error_share}
-            rows.append(named | {"effect": "error"} | error_share)
-    return result_tables.table("effects", rows), sentences
+            rows.append(key_columns | {"effect": "error"} | error_share)
+    return result_tables.table("effects", rows), reasons
 
 
-def _namer(found: Sequence[Measured]) -> Callable[[int], str]:
-    return lambda place: found[place].run.run
+def _namer(all_metrics: Sequence[RunMetrics]) -> Callable[[int], str]:
+    return lambda index: all_metrics[index].run.run
 
 
-def _grouped(found: Sequence[Measured]) -> dict[tuple[str, ...], list[Measured]]:
-    groups: dict[tuple[str, ...], list[Measured]] = {}
-    for part in found:
-        groups.setdefault((part.run.experiment, part.run.label, part.operation, part.outcome), []).append(part)
+def _group_repetitions(all_metrics: Sequence[RunMetrics]) -> dict[tuple[str, ...], list[RunMetrics]]:
+    groups: dict[tuple[str, ...], list[RunMetrics]] = {}
+    for metrics in all_metrics:
+        key = (metrics.run.experiment, metrics.run.label, metrics.operation, metrics.outcome)
+        groups.setdefault(key, []).append(metrics)
     return groups
 
 
-def _values(found: Sequence[Measured], metric: str) -> list[float]:
-    return [value for one in found if (value := one.metrics[metric]) is not None]
+def _values(all_metrics: Sequence[RunMetrics], metric: str) -> list[float]:
+    return [value for run_metrics in all_metrics if (value := run_metrics.metrics[metric]) is not None]
 
 
 def _json(value: object) -> str:

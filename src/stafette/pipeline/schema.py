@@ -1,7 +1,7 @@
 """The tables that sources give, as Spark types, and the check that closes every step.
 
-A step ends in ``check``: what leaves it has exactly the columns that were agreed, in their order and of their types,
-so that a mistake shows where it is made.
+A step ends in ``check``: its result has exactly the agreed columns, in their order and of their types, so a mistake
+shows where it is made.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ REJECTS = StructType(
 """What could not be read, and why."""
 
 REJECTED_TEXT = 200
-"""Characters of a rejected line that are kept."""
+"""The number of characters of a rejected line that are stored."""
 
 
 def small(spark: SparkSession, rows: Iterable[Sequence[object]], schema: StructType | str) -> DataFrame:
-    """A small table that is made here. It goes over as Arrow: for a list, Spark would start Python on its workers."""
+    """A small table of local rows. It is sent as Arrow: for a list, Spark would start Python on its workers."""
     types = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     assert isinstance(types, StructType)
     columns = list(zip(*rows, strict=True)) or [()] * len(types)
@@ -64,8 +64,8 @@ def small(spark: SparkSession, rows: Iterable[Sequence[object]], schema: StructT
 
 def check(frame: DataFrame, schema: StructType) -> DataFrame:
     """Exactly the columns of the schema, in its order and of its types."""
-    found = {field.name: field.dataType for field in frame.schema}
-    missing = [field.name for field in schema if field.name not in found]
+    types = {field.name: field.dataType for field in frame.schema}
+    missing = [field.name for field in schema if field.name not in types]
     if missing:
-        raise InternalError(f"the table has no column {', '.join(missing)}; it has {', '.join(found)}")
+        raise InternalError(f"the table has no column {', '.join(missing)}; it has {', '.join(types)}")
     return frame.select(*(F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in schema))

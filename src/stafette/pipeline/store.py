@@ -42,15 +42,6 @@ JOIN_BYTES, RESULT_BYTES = 16 * MEBIBYTE, 64 * MEBIBYTE
 are made of fewer columns. More parts than needed double the time of small inputs."""
 FEWEST_PARTS = 32
 """Or as many as the session's shuffles have, if these are fewer."""
-_PARQUET = {
-    "parquet.writer.version": "v2",
-    **{
-        f"parquet.enable.dictionary#{name}": "false"
-        for name in requests.REQUESTS.names
-        if name == "request" or name.endswith("_ns")
-    },
-}
-"""Numbers that hardly repeat are written as differences at once; Parquet would try a dictionary of each first."""
 _PARTS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
 _PARQUET = {
     "parquet.writer.version": "v2",
