@@ -102,11 +102,11 @@ def analyze(
     if master is not None and remote is not None:
         raise InvalidRequest("--master and --remote exclude each other; give one of them")
     say("starting Spark")
-    from stafette.pipeline import job, session, store, upload
+    from stafette.pipeline import input_size, job, session, store, upload
     from stafette.pipeline.sources import readers
     from stafette.report import page
 
-    quick = not follow and session.is_small(folders)
+    quick = not follow and input_size.is_small(folders)
     spark = session.start(master=master, remote=remote, conf=settings, quick=quick)
     try:
         if follow:

@@ -6,10 +6,14 @@ import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stafette.errors import InvalidRequest, StafetteError
-from stafette.pipeline import java
+from stafette.pipeline import input_size, java
 from stafette.runs.layout import ANALYSIS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def why_not() -> str | None:
@@ -25,25 +29,37 @@ def why_not() -> str | None:
     return None
 
 
-def report(folder: Path, say: Callable[[str], None]) -> Path:
-    """Analyse a folder of runs; where the report is."""
+def start_spark(say: Callable[[str], None], *, quick: bool) -> SparkSession:
+    """Start Spark where the environment says, or here; `quick` is for small inputs."""
     if (reason := why_not()) is not None:
         raise InvalidRequest(reason)
-    from stafette.pipeline import job, session, store  # they bring Spark
-    from stafette.pipeline.sources import native
-    from stafette.report import page  # and this one Plotly
+    from stafette.pipeline import session  # brings Spark
 
     say("Spark starts")
-    spark = session.start(quick=session.is_small([folder]))
+    return session.start(quick=quick)
+
+
+def report(folder: Path, say: Callable[[str], None]) -> Path:
+    """Analyse a folder of runs with a Spark of its own; where the report is."""
+    spark = start_spark(say, quick=input_size.is_small([folder]))
     try:
-        place = folder / ANALYSIS
-        job.analyze(
-            spark,
-            lambda spark, *, kept: native.read(spark, [folder], kept=kept),
-            requests=store.default_root(str(folder), str(place)),
-            out=place,
-            progress=say,
-        )
+        return report_with(spark, folder, say)
     finally:
         spark.stop()
+
+
+def report_with(spark: SparkSession, folder: Path, say: Callable[[str], None]) -> Path:
+    """The same with a Spark that runs already."""
+    from stafette.pipeline import job, store
+    from stafette.pipeline.sources import native
+    from stafette.report import page  # brings Plotly
+
+    place = folder / ANALYSIS
+    job.analyze(
+        spark,
+        lambda spark, *, kept: native.read(spark, [folder], kept=kept),
+        requests=store.default_root(str(folder), str(place)),
+        out=place,
+        progress=say,
+    )
     return page.write(place)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -13,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from stafette.errors import InvalidRequest, Unavailable
 from stafette.pipeline import java
-from stafette.runs.layout import ANALYSIS, REQUESTS
 
 LOCAL = "local[*]"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -22,6 +20,8 @@ LOOPBACK = "127.0.0.1"
 GIBIBYTE = 1024**3
 LARGEST_MEMORY = 4 * GIBIBYTE
 """Of the Java process, when everything runs on this machine. Our jobs spill to disk rather than need more."""
+QUICK_MEMORY = GIBIBYTE
+"""Enough for small inputs, and as fast for them as more."""
 LOGGING = Path(__file__).with_name("log4j2.properties")
 WARNINGS = "-Xlog:disable -Xlog:all=warning:stderr -Xlog:cds*=off:stderr -XX:+DisplayVMOutputToStderr"
 """Java's own go where ours go; it would have them among the results. An archive of classes that does not fit is left
@@ -40,8 +40,6 @@ QUICK_JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Compiled code need not be good where most of it runs once; this halves the processor time of small analyses."""
 QUICK_SQL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 """Planning anew after each stage makes a job of each; so few rows fit into one part."""
-SMALL_BYTES = 32 * 1024**2
-"""Of traces: up to so many, an analysis takes longer to start than to compute. A million requests of ours."""
 ALWAYS = {
     **SQL,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -81,26 +79,12 @@ def start(
             os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # else Spark looks for an address, and tells of it
         options = [JAVA_OPTIONS, *java.class_archive(home, write=quick and local), *(QUICK_JAVA if quick else ())]
         chosen = ALWAYS | {"spark.driver.extraJavaOptions": " ".join(options)}
-        chosen |= (_local() if local else {}) | (QUICK_SQL if quick else {}) | dict(conf or {})
+        if local:
+            chosen |= _local(QUICK_MEMORY if quick else LARGEST_MEMORY)
+        chosen |= (QUICK_SQL if quick else {}) | dict(conf or {})
         return _configured(SparkSession.builder.master(master).appName("stafette"), chosen).getOrCreate()
     except PySparkException as error:
         raise Unavailable(f"Spark did not start on {remote or master}: {_first_line(error)}") from error
-
-
-def is_small(folders: Sequence[str | Path]) -> bool:
-    """Whether there are so few bytes below folders of this machine that a quick session is best."""
-    total = 0
-    for folder in folders:
-        if "://" in str(folder):
-            return False
-        for parent, names, entries in os.walk(folder):
-            names[:] = [name for name in names if name not in (ANALYSIS, REQUESTS)]
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    total += Path(parent, entry).stat().st_size
-            if total > SMALL_BYTES:
-                return False
-    return True
 
 
 def _configured(builder: SparkSession.Builder, conf: Mapping[str, str]) -> SparkSession.Builder:
@@ -109,9 +93,9 @@ def _configured(builder: SparkSession.Builder, conf: Mapping[str, str]) -> Spark
     return builder
 
 
-def _local() -> dict[str, str]:
+def _local(max_memory: int) -> dict[str, str]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    memory = min(LARGEST_MEMORY, psutil.virtual_memory().total // 4)
+    memory = min(max_memory, psutil.virtual_memory().total // 4)
     return {
         "spark.driver.memory": f"{memory // 1024**2}m",
         "spark.driver.host": LOOPBACK,

@@ -108,15 +108,3 @@ def test_an_archive_that_is_none_is_left_out(tmp_path: Path) -> None:
         check=True,
     )
     assert "warning" not in ended.stderr
-
-
-def test_what_is_small_is_so_by_the_bytes_of_its_traces(tmp_path: Path) -> None:
-    (tmp_path / "traces").mkdir()
-    (tmp_path / "traces" / "a.parquet").write_bytes(b"1234")
-    assert session.is_small([tmp_path])
-    assert not session.is_small([tmp_path, "hdfs://head/runs"])
-    for name, small in (("analysis", True), ("requests", True), ("logs", False)):
-        (tmp_path / name).mkdir()
-        with (tmp_path / name / "large").open("wb") as file:
-            file.truncate(session.SMALL_BYTES)
-        assert session.is_small([tmp_path]) == small

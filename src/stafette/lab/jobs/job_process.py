@@ -1,4 +1,4 @@
-"""One job of the queue, in a process of its own, which sends events as lines of JSON.
+"""The runs of one job of the queue, in a process of its own, which sends events as lines of JSON.
 
 The first line of its input is the order. The end of the input means that the web process is gone. Then, and on a
 signal, the runs are interrupted as by Ctrl-C, and nothing stays running.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 import os
 import signal
 import sys
@@ -22,14 +21,12 @@ from stafette.database import laboratory
 from stafette.errors import InvalidRequest, StafetteError
 from stafette.lab.experiment import design, experiment_file
 from stafette.lab.experiment.experiment_file import Experiment
+from stafette.lab.jobs.job_events import INTERRUPTED, send_event, take_output
 from stafette.lab.jobs.job_records import Job
 from stafette.lab.running import runner
 from stafette.lab.series import run_views, series_folder
 from stafette.lab.series.series_folder import Series
-from stafette.pipeline import default_analysis
 from stafette.runs.layout import EXPERIMENT_FILE
-
-INTERRUPTED = 130
 
 
 class Order(msgspec.Struct):
@@ -49,36 +46,24 @@ class _JobRun:
         self._out = out
         self._interrupts = 0
         self._task = asyncio.current_task()
-        self._analysing = False
         self._last: runner.Progress | None = None
 
     def interrupt(self) -> None:
-        """Interrupt the job; the second time, or during an analysis, exit at once."""
+        """Interrupt the job; the second time, exit at once."""
         self._interrupts += 1
-        if self._interrupts > 1 or self._analysing:
+        if self._interrupts > 1:
             os._exit(INTERRUPTED)  # our children end when we do
         assert self._task is not None
         self._task.cancel()
 
     async def run(self) -> tuple[str, str]:
         """Run the job; returns its state and a detail."""
-        job = self._order.job
-        if job.kind == "analyse":
-            series = Series(Path(self._order.runs) / str(job.series))
-            await self._analyse(series.folder)
-            return "done", f"{series.name} is analysed"
         series = self._find_series()
         await _check_databases(series.experiment, self._order.protected_database)
         self._send_event("series", name=series.name)
         await runner.run_series(series, lambda progress: self._report(series, progress))
         self._log_last_run(series)
-        detail = _outcome(series)
-        if job.analyse and series.record.state == "done":
-            try:
-                await self._analyse(series.folder)
-            except StafetteError as error:
-                detail += f"; not analysed: {error}"
-        return "done" if series.record.state == "done" else "failed", detail
+        return "done" if series.record.state == "done" else "failed", _outcome(series)
 
     def _find_series(self) -> Series:
         """The series of this job, or the one that `stafette lab run` would continue, or a new one."""
@@ -93,13 +78,6 @@ class _JobRun:
         file = Path(job.file)
         experiment = experiment_file.read(file, job.profile)
         return series_folder.begin(runs, experiment, file=file, profile=job.profile, new=job.new and job.series is None)
-
-    async def _analyse(self, folder: Path) -> None:
-        self._send_event("phase", phase="analysis")
-        self._analysing = True
-        report = await asyncio.to_thread(default_analysis.report, folder, self._log)
-        self._analysing = False
-        self._log(f"the report is {report}")
 
     def _report(self, series: Series, progress: runner.Progress) -> None:
         if self._interrupts and progress.phase == "prepare":  # a run that failed at the interrupt: start no other
@@ -125,16 +103,6 @@ class _JobRun:
 
     def _send_event(self, kind: str, **fields: Any) -> None:
         send_event(self._out, kind, **fields)
-
-
-def send_event(out: int, kind: str, **fields: Any) -> None:
-    """Send an event to the web process, if it still reads."""
-    data = json.dumps({"kind": kind, **fields}).encode() + b"\n"
-    try:
-        while data:
-            data = data[os.write(out, data) :]
-    except BrokenPipeError:
-        pass  # the end of our input follows
 
 
 async def _check_databases(experiment: Experiment | None, protected_database: str) -> None:
@@ -194,9 +162,7 @@ def _first_line() -> bytes:
 def main() -> None:
     """Run the job of this process."""
     order = msgspec.json.decode(_first_line(), type=Order)
-    out = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what Java prints is not an event
-    sys.exit(asyncio.run(_work(order, out)))
+    sys.exit(asyncio.run(_work(order, take_output())))
 
 
 if __name__ == "__main__":

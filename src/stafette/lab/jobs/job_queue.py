@@ -9,30 +9,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import json
 import logging
 import os
-import signal
-import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from stafette.errors import InvalidRequest, StafetteError
 from stafette.files import try_lock
 from stafette.lab.jobs import job_records
+from stafette.lab.jobs.job_child import EventHandler, JobChild
 from stafette.lab.jobs.job_progress import JobProgress
 from stafette.lab.jobs.job_records import Job, QueueState
+from stafette.lab.jobs.warm_analysis import WarmAnalysis
 
 log = logging.getLogger(__name__)
 
 LOCK = "queue.lock"
 LOCK_SECONDS = 2.0
 """How often a web process that does not work the queue tries to lock it."""
-STOP_SECONDS = 30.0
-"""How long a child may take to end its run when we end."""
-LINE_BYTES = 16 * 2**20
 MOST_WAITING = 100
 TAIL_LINES = 60
 
@@ -51,7 +48,9 @@ class JobQueue:
         self._state = QueueState()
         self._lock: int | None = None
         self._wakeup = asyncio.Event()
-        self._child: asyncio.subprocess.Process | None = None
+        self._analysis = WarmAnalysis(self.runs)
+        self._interrupt: Callable[[], None] | None = None
+        """Interrupts the child that works on the running job."""
         self._progress: dict[str, JobProgress] = {}
         self._stop_requested: str | None = None
 
@@ -128,8 +127,8 @@ class JobQueue:
         if job.state != "running":
             raise InvalidRequest(f"job {id} is not running")
         self._stop_requested = id
-        if self._child is not None and self._child.returncode is None:
-            self._child.send_signal(signal.SIGINT)
+        if self._interrupt is not None:
+            self._interrupt()
         return job
 
     def _find_waiting(self, id: str) -> tuple[Job, int]:  # noqa: A002
@@ -158,6 +157,7 @@ class JobQueue:
             work.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await work
+            await self._analysis.close()
             for progress in self._progress.values():
                 progress.end()
             if self._lock is not None:
@@ -204,58 +204,51 @@ class JobQueue:
         progress.series = job.series
         job.state, job.started_at = "running", _now()
         self._save()
-        child = self._child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "stafette.lab.jobs.job_process",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            cwd=self.runs, env={name: value for name, value in os.environ.items() if not name.startswith("STAFETTE_")},
-            start_new_session=True, limit=LINE_BYTES,
-        )  # fmt: skip
-        assert child.stdin is not None
-        order = {"job": msgspec.to_builtins(job), "runs": str(self.runs), "keep_away": self._protected_database}
-        child.stdin.write(json.dumps(order).encode() + b"\n")
-        error_log = asyncio.create_task(self._log_errors(child, progress))
-        try:
-            if self._stop_requested == job.id:  # requested while the child was starting
-                child.send_signal(signal.SIGINT)
-            end = await self._follow(child, job, progress)
-            await child.wait()
-            await error_log
-        except asyncio.CancelledError:  # we end; the next web process continues the job
-            await _stop_child(child)
-            raise
-        finally:
-            error_log.cancel()
-            self._child = None
-        if self._stop_requested == job.id:
-            self._end_job(job, "stopped", "the job was stopped; its series can be continued")
-        elif end is None:
-            reason = progress.lines[-1] if progress.lines else f"exit code {child.returncode}"
-            self._end_job(job, "failed", f"the process of the job ended: {reason.removeprefix('stafette: ')}")
-        else:
-            self._end_job(job, end["state"], end["sentence"])
 
-    async def _follow(
-        self, child: asyncio.subprocess.Process, job: Job, progress: JobProgress
-    ) -> dict[str, job_records.State] | None:
-        """Read the child's events; returns the last one, or None if the child ended without it."""
-        assert child.stdout is not None
-        end = None
-        while line := await child.stdout.readline():
-            event = json.loads(line)
-            if event["kind"] == "end":
-                end = event
-            else:
-                progress.handle_event(event)
+        def handle(event: Mapping[str, Any]) -> None:
+            progress.handle_event(event)
             if event["kind"] == "series":
                 job.series = event["name"]
                 self._save()
-        return end
 
-    async def _log_errors(self, child: asyncio.subprocess.Process, progress: JobProgress) -> None:
-        assert child.stderr is not None
-        while line := await child.stderr.readline():
-            if text := line.decode(errors="replace").strip():
-                progress.add_line(text)
+        try:
+            state, detail = await self._runs_of(job, handle) if job.kind == "run" else ("done", "")
+            if state == "done" and (job.kind == "analyse" or job.analyse) and self._stop_requested != job.id:
+                state, detail = await self._analysis_of(job, handle, detail)
+        except StafetteError as error:
+            state, detail = "failed", str(error)
+        if self._stop_requested == job.id:
+            state, detail = "stopped", "the job was stopped; its series can be continued"
+        self._end_job(job, state, detail)
+
+    async def _runs_of(self, job: Job, handle: EventHandler) -> tuple[job_records.State, str]:
+        """Do the runs of a job, in a child of their own; returns its state and a detail."""
+        child = await JobChild.start("stafette.lab.jobs.job_process", self.runs)
+        self._interrupt = child.interrupt
+        order = {"job": msgspec.to_builtins(job), "runs": str(self.runs), "keep_away": self._protected_database}
+        try:
+            if self._stop_requested == job.id:  # requested while the child was starting
+                child.interrupt()
+            end = await child.work(order, handle)
+        finally:  # also when we end; the next web process continues the job
+            self._interrupt = None
+            await child.close()
+        return end["state"], end["sentence"]
+
+    async def _analysis_of(self, job: Job, handle: EventHandler, detail: str) -> tuple[job_records.State, str]:
+        """Analyse the series of a job; a failed analysis does not undo what is done."""
+        assert job.series is not None
+        handle({"kind": "phase", "phase": "analysis"})
+        self._interrupt = self._analysis.interrupt
+        try:
+            end = await self._analysis.analyse(self.runs / job.series, handle)
+        except StafetteError as error:
+            end = {"state": "failed", "sentence": str(error)}
+        finally:
+            self._interrupt = None
+        if job.kind == "analyse":
+            return end["state"], end["sentence"]
+        return "done", detail if end["state"] == "done" else f"{detail}; not analysed: {end['sentence']}"
 
     def _end_job(self, job: Job, state: job_records.State, detail: str) -> None:
         progress = self._progress.pop(job.id, None)
@@ -273,21 +266,6 @@ class JobQueue:
             job_records.save(self.runs, self._state)
         except OSError as error:
             raise StafetteError(f"cannot write the job queue in {self.runs}: {error.strerror}") from error
-
-
-async def _stop_child(child: asyncio.subprocess.Process) -> None:
-    """Close a child's input, at which it ends, and wait."""
-    assert child.stdin is not None
-    assert child.stdout is not None
-    child.stdin.close()
-    try:
-        async with asyncio.timeout(STOP_SECONDS):
-            while await child.stdout.readline():
-                pass
-            await child.wait()
-    except TimeoutError:
-        child.kill()
-        await child.wait()
 
 
 def _now() -> str:
