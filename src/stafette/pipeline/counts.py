@@ -1,7 +1,7 @@
-"""Exact figures of durations from counts by the microsecond.
+"""Exact metrics of durations from counts by the microsecond.
 
 Durations are counted by key and microsecond: each count has its sum and sum of squares as whole numbers, so that mean
-and deviation lose nothing. Cumulated counts give ranks, and ranks give percentiles (see `stafette.runs.percentiles`).
+and deviation are exact. Cumulated counts are ranks, from which percentiles follow (see `stafette.runs.percentiles`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _DECIMAL = "decimal(38,0)"
 
 
 def count(rows: DataFrame, keys: Sequence[str], duration: str, sums: Sequence[str] = ()) -> DataFrame:
-    """How often each duration occurs, by the keys and the microsecond (`us`, rounded down).
+    """The number of durations by the keys and the microsecond (`us`, rounded down).
 
     `rest` and `rest_squares` are the sums of the nanoseconds above the microsecond and of their squares; `sums` are
     further columns to sum up. A duration may be negative.
     """
     rest = F.pmod(F.col(duration), F.lit(1000).cast("long"))
     us = F.expr(f"({duration} - pmod({duration}, 1000L)) div 1000L")
-    cut = rows.select(*keys, us.alias("us"), rest.alias("rest"), *sums)
-    return cut.groupBy(*keys, "us").agg(
+    durations = rows.select(*keys, us.alias("us"), rest.alias("rest"), *sums)
+    return durations.groupBy(*keys, "us").agg(
         F.count(F.lit(1)).alias("count"),
         F.sum("rest").alias("rest"),
         F.sum(F.col("rest") * F.col("rest")).alias("rest_squares"),
@@ -34,7 +34,7 @@ def count(rows: DataFrame, keys: Sequence[str], duration: str, sums: Sequence[st
 
 
 def merge(counts: DataFrame, keys: Sequence[str], sums: Sequence[str] = ()) -> DataFrame:
-    """Counts of the same keys and microsecond put together."""
+    """The sum of counts with the same keys and microsecond."""
     return counts.groupBy(*keys, "us").agg(
         F.sum("count").alias("count"),
         F.sum("rest").alias("rest"),
@@ -44,7 +44,7 @@ def merge(counts: DataFrame, keys: Sequence[str], sums: Sequence[str] = ()) -> D
     )
 
 
-def figures(
+def metrics(
     counts: DataFrame,
     keys: Sequence[str],
     percentiles: Mapping[str, int],
@@ -74,12 +74,12 @@ def figures(
 
 
 def _at_rank(thousandths: int) -> Column:
-    """The smallest value whose cumulated count reaches the rank; in whole numbers, for 0.55 · 100 is more than 55."""
+    """The least value whose cumulated count reaches the rank. In whole numbers, for 0.55 · 100 is more than 55."""
     return F.min(F.when(F.col("upto") * 1000 >= F.col("all") * thousandths, F.col("us")))
 
 
 def bin_edges() -> tuple[Column, Column]:
-    """The lower (inclusive) and upper edge of the bin that `us` is in: four to each doubling, whole microseconds."""
+    """The lower (inclusive) and upper edge of the bin of `us`: four bins per doubling, whole microseconds."""
     us = F.greatest(F.col("us"), F.lit(0).cast("long"))
     width = F.when(us < 8, F.lit(1).cast("long")).otherwise(F.expr("shiftleft(1L, length(bin(greatest(us, 0L))) - 3)"))
     low = us - us % width

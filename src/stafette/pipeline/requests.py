@@ -1,8 +1,8 @@
 """Requests: one row for each request, with the times of all tiers side by side.
 
 Traces have a row for each request and tier. Here the tiers are joined, once; everything else is an aggregation of
-requests. Names are left behind: a run is the hash of its id, and operation and outcome are, with their tier, one code
-for the client's row and one for the broker's. `names` says what the codes stand for.
+requests. Codes replace names: that of a run is the hash of its id; that of a tier's row is the hash of tier, operation
+and outcome. `names_of` has the names of the codes.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ def _field(name: str) -> StructField:
 REQUESTS = StructType(
     [_field(name) for name in ("run_code", "client_code", "broker_code", *_CLIENT.values(), *_BROKER.values())]
 )
-"""A tier that does not know a request has no code there, and null in all its columns."""
+"""A tier without the request has null as its code, and in all its columns."""
 NAMES = StructType(
     [*map(_field, ("run_code", "code", "answered_code"))]
     + [StructField(name, StringType()) for name in ("run", "tier", "operation", "outcome")]
 )
-"""`answered_code` is that of the group of all answered requests of the tier, which has rows of its own here."""
+"""`answered_code` is the code of all answered requests of the tier, which have rows of their own here."""
 
 
 def of_traces(rows: DataFrame, *, paired: bool = True, repeated: bool = False) -> DataFrame:
     """The requests of trace rows.
 
-    A request is known by its run, client and number, of which one hash is made. A row with the number 0, which was
-    never sent or whose source has no numbers, is a request of its own. `paired` says that rows of two tiers can belong
-    together; without it nothing is joined, no row moves, and a client without a name has that of its node. `repeated`
-    says that a tier may have a request more than once: then the first rows of the tiers belong together, and so on.
+    The key of a request is a hash of run, client and number. A row with the number 0, which was never sent or whose
+    source has no numbers, is a request of its own. `paired` says that rows of two tiers can belong together; without it
+    there is no join and no shuffle, and a client without a name has that of its node. `repeated` says that a tier may
+    have a request more than once: then the first rows of the tiers belong together, and so on.
     """
     if not paired:
         rows = rows.withColumn("client", F.when(F.col("client") == "", F.col("node")).otherwise(F.col("client")))
@@ -59,24 +59,24 @@ def of_traces(rows: DataFrame, *, paired: bool = True, repeated: bool = False) -
     if not paired:
         joined = clients.unionByName(brokers, allowMissingColumns=True)
     else:
-        same = F.col("client_key") == F.col("broker_key")
+        condition = F.col("client_key") == F.col("broker_key")
         if repeated:
             clients, brokers = (
-                _numbered(clients, "client_key", "start_ns"),
-                _numbered(brokers, "broker_key", "broker_start_ns"),
+                _number_repeats(clients, "client_key", "start_ns"),
+                _number_repeats(brokers, "broker_key", "broker_start_ns"),
             )
-            same = same & (clients["number"] == brokers["number"])
-        # Of equal size, neither fits into the memory of all workers: hash the parts of one, and do not sort.
-        joined = clients.join(brokers.hint("shuffle_hash"), same, "full")
+            condition = condition & (clients["number"] == brokers["number"])
+        # Both are too large to broadcast: hash the partitions of one, and do not sort.
+        joined = clients.join(brokers.hint("shuffle_hash"), condition, "full")
     return check(joined.withColumn("run_code", F.coalesce("client_run", "broker_run")), REQUESTS)
 
 
-def _numbered(side: DataFrame, key: str, start: str) -> DataFrame:
+def _number_repeats(side: DataFrame, key: str, start: str) -> DataFrame:
     return side.withColumn("number", F.row_number().over(Window.partitionBy(key).orderBy(start)))
 
 
 def _side(rows: DataFrame, tier: str, columns: dict[str, str]) -> DataFrame:
-    # What was never sent matches nothing; its start spreads it over the parts of the shuffle.
+    # Requests that were never sent match nothing; their start spreads them over the partitions of the shuffle.
     number = F.when(F.col("request") > 0, F.col("request")).otherwise(-F.col("start_ns"))
     salt = F.when(F.col("request") > 0, F.lit("")).otherwise(F.lit(tier))
     return rows.select(
@@ -88,18 +88,18 @@ def _side(rows: DataFrame, tier: str, columns: dict[str, str]) -> DataFrame:
 
 
 def names_of(rows: DataFrame) -> DataFrame:
-    """What the codes of trace rows stand for."""
+    """The names of the codes of trace rows."""
     return of_names(rows.select("run", "tier", "operation", "outcome").distinct())
 
 
 def of_names(names: DataFrame) -> DataFrame:
-    """The same of names alone, of which each is there once."""
+    """The names with their codes; `names` must be distinct."""
     own = F.struct("operation", "outcome")
     successes = F.col("outcome").isin(*SUCCESSES)
-    whole = F.struct(F.lit(ALL).alias("operation"), F.lit(ANSWERED).alias("outcome"))
-    groups = F.when(successes, F.array(own, whole)).otherwise(F.array(own))
-    named = names.select("run", "tier", F.explode(groups).alias("group")).distinct()
-    coded = named.select("run", "tier", "group.*").withColumns(
+    answered = F.struct(F.lit(ALL).alias("operation"), F.lit(ANSWERED).alias("outcome"))
+    groups = F.when(successes, F.array(own, answered)).otherwise(F.array(own))
+    exploded = names.select("run", "tier", F.explode(groups).alias("group")).distinct()
+    coded = exploded.select("run", "tier", "group.*").withColumns(
         {
             "run_code": run_code(),
             "code": code(),
@@ -110,10 +110,10 @@ def of_names(names: DataFrame) -> DataFrame:
 
 
 def run_code() -> Column:
-    """A run's number: the hash of its id."""
+    """The code of a run: the hash of its id."""
     return F.xxhash64("run")
 
 
 def code() -> Column:
-    """The number of a tier, operation and outcome. 64 bits hardly ever collide."""
+    """The code of a tier, operation and outcome: their hash. 64 bits hardly ever collide."""
     return F.xxhash64("tier", "operation", "outcome")

@@ -1,7 +1,7 @@
-"""The tables of single runs, from what Spark has aggregated: names for codes, milliseconds, rates and intervals.
+"""The tables of single runs, from Spark's aggregations: names for codes, milliseconds, rates and intervals.
 
-Pure functions on small tables. Sums come as whole numbers, so that means and deviations are those that the laboratory
-finds (`stafette.runs.moments`), to the last digit.
+Pure functions on small tables. Sums are whole numbers, so that means and deviations equal those of the laboratory
+(`stafette.runs.moments`) to the last digit.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MICROSECONDS, NANOSECONDS = 1000, 1_000_000
 BATCHES = "batches"
 """The kind of an interval over batches of windows of one run."""
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 
 class Group(NamedTuple):
-    """What a row of a table is about."""
+    """The run, tier, operation and outcome of a row of a table."""
 
     run: str
     tier: str
@@ -42,7 +42,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Names:
-    """What codes stand for."""
+    """The names of codes."""
 
     runs: Mapping[int, str]
     codes: Mapping[int, tuple[str, str, str]]
@@ -54,84 +54,85 @@ class Names:
 
 @dataclass(frozen=True)
 class Series:
-    """The windows of one group, in order of time and without gaps; counts are of requests that began in them."""
+    """The windows of a group, in order of time and without gaps; counts are of requests that began in them."""
 
-    number: Whole
-    count: Whole
-    total_ns: Whole
-    longest_ns: Whole
-    percentiles: Whole
+    number: Integers
+    count: Integers
+    total_ns: Integers
+    longest_ns: Integers
+    percentiles: Integers
     """In microseconds, a column for each of WINDOW_PERCENTILES."""
-    answers: Whole
-    measured_count: Whole
-    measured_total_ns: Whole
-    measured_answers: Whole
+    answers: Integers
+    measured_count: Integers
+    measured_total_ns: Integers
+    measured_answers: Integers
 
 
-_COUNTED = ("count", "total_ns", "longest_ns", "answers", "measured_count", "measured_total_ns", "measured_answers")
+_COLUMNS = ("count", "total_ns", "longest_ns", "answers", "measured_count", "measured_total_ns", "measured_answers")
 
 
 def series(aggregated: pa.Table, names: Names, spans: Mapping[str, RunTimes]) -> dict[Group, Series]:
-    """The windows of each group, from those in which there was something."""
+    """The windows of each group without gaps, from those with requests."""
     order = [("run_code", "ascending"), ("code", "ascending"), ("window", "ascending")]
     ordered = aggregated.sort_by(order)
     run_codes, codes, window = (_numbers(ordered, name) for name in ("run_code", "code", "window"))
-    columns = {name: _numbers(ordered, name) for name in (*_COUNTED, *WINDOW_PERCENTILES)}
-    new = np.flatnonzero((np.diff(run_codes) != 0) | (np.diff(codes) != 0)) + 1
+    columns = {name: _numbers(ordered, name) for name in (*_COLUMNS, *WINDOW_PERCENTILES)}
+    starts = np.flatnonzero((np.diff(run_codes) != 0) | (np.diff(codes) != 0)) + 1
     groups: dict[Group, Series] = {}
-    for rows in np.split(np.arange(len(codes)), new) if len(codes) else []:
+    for rows in np.split(np.arange(len(codes)), starts) if len(codes) else []:
         group = names.group(int(run_codes[rows[0]]), int(codes[rows[0]]))
-        filled = {name: np.zeros(spans[group.run].windows, dtype=np.int64) for name in columns}
+        dense = {name: np.zeros(spans[group.run].windows, dtype=np.int64) for name in columns}
         for name, column in columns.items():
-            filled[name][window[rows]] = column[rows]
+            dense[name][window[rows]] = column[rows]
         groups[group] = Series(
             number=np.arange(spans[group.run].windows),
-            percentiles=np.stack([filled[name] for name in WINDOW_PERCENTILES], axis=1),
-            **{name: filled[name] for name in _COUNTED},
+            percentiles=np.stack([dense[name] for name in WINDOW_PERCENTILES], axis=1),
+            **{name: dense[name] for name in _COLUMNS},
         )
     return dict(sorted(groups.items()))
 
 
 def windows(groups: Mapping[Group, Series], spans: Mapping[str, RunTimes]) -> pa.Table:
-    """Window by window: of what succeeded all of them, of anything else those in which there was something."""
-    parts = [_windows_of(group, rows, spans[group.run]) for group, rows in groups.items()]
+    """The windows of each group: all windows of successes, otherwise only those with requests."""
+    column_sets = [_windows_of(group, rows, spans[group.run]) for group, rows in groups.items()]
     empty = result_tables.TABLES["windows"].empty_table()
-    return pa.concat_tables([empty, *(result_tables.columns("windows", part) for part in parts)])
+    return pa.concat_tables([empty, *(result_tables.columns("windows", columns) for columns in column_sets)])
 
 
 def _windows_of(group: Group, rows: Series, span: RunTimes) -> dict[str, Any]:
-    chosen = np.full(len(rows.number), group.outcome in (*SUCCESSES, ANSWERED)) | (rows.count > 0) | (rows.answers > 0)
-    count, there = rows.count[chosen], rows.count[chosen] > 0
-    seconds = span.lengths()[chosen] / SECOND
+    mask = np.full(len(rows.number), group.outcome in (*SUCCESSES, ANSWERED)) | (rows.count > 0) | (rows.answers > 0)
+    count, nonempty = rows.count[mask], rows.count[mask] > 0
+    seconds = span.lengths()[mask] / SECOND
     return {name: [value] * len(count) for name, value in group._asdict().items()} | {
-        "second": rows.number[chosen] * span.window_ns / SECOND,
+        "second": rows.number[mask] * span.window_ns / SECOND,
         "seconds": seconds,
         "count": count,
-        "throughput_per_s": rows.answers[chosen] / seconds,
-        "mean_ms": _masked(rows.total_ns[chosen] / (np.maximum(count, 1) * NANOSECONDS), there),
-        "max_ms": _masked(rows.longest_ns[chosen] / NANOSECONDS, there),
-        "measured_count": rows.measured_count[chosen],
-        "measured_total_ms": rows.measured_total_ns[chosen] / NANOSECONDS,
-        "measured_answers": rows.measured_answers[chosen],
-        "measured_seconds": span.measured_lengths()[chosen] / SECOND,
+        "throughput_per_s": rows.answers[mask] / seconds,
+        "mean_ms": _nullable(rows.total_ns[mask] / (np.maximum(count, 1) * NANOSECONDS), nonempty),
+        "max_ms": _nullable(rows.longest_ns[mask] / NANOSECONDS, nonempty),
+        "measured_count": rows.measured_count[mask],
+        "measured_total_ms": rows.measured_total_ns[mask] / NANOSECONDS,
+        "measured_answers": rows.measured_answers[mask],
+        "measured_seconds": span.measured_lengths()[mask] / SECOND,
     } | {
-        name: _masked(rows.percentiles[chosen, at] / MICROSECONDS, there) for at, name in enumerate(WINDOW_PERCENTILES)
+        name: _nullable(rows.percentiles[mask, index] / MICROSECONDS, nonempty)
+        for index, name in enumerate(WINDOW_PERCENTILES)
     }  # fmt: skip
 
 
 def summary(
-    figures: Sequence[Mapping[str, Any]],
+    metrics: Sequence[Mapping[str, Any]],
     groups: Mapping[Group, Series],
     names: Names,
     spans: Mapping[str, RunTimes],
     trends: Mapping[tuple[str, str], str],
     level: float,
 ) -> pa.Table:
-    """Run by run; of groups of which something began or ended in the measured window.
+    """The summary of each group with a begin or an end in the measured window.
 
-    `trends` says of a run and a metric why it was not stationary, if it was not.
+    `trends` has the reason for each metric of a run that is not stationary.
     """
-    by_group = {names.group(row["run_code"], row["code"]): row for row in figures}
+    by_group = {names.group(row["run_code"], row["code"]): row for row in metrics}
     answers = {group: int(rows.measured_answers.sum()) for group, rows in groups.items()}
     table = []
     for group in sorted(by_group.keys() | {group for group, count in answers.items() if count}):
@@ -146,21 +147,21 @@ def summary(
     return result_tables.table("summary", table)
 
 
-def moments(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Count, mean, deviation, percentiles and maximum of a row of `counts.figures`."""
-    count, total, squares = int(figures["count"]), int(figures["total_ns"]), int(figures["squares"])
+def moments(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Count, mean, deviation, percentiles and maximum from a row of `counts.metrics`."""
+    count, total, squares = int(metrics["count"]), int(metrics["total_ns"]), int(metrics["squares"])
     return {
         "count": count,
         "mean_ms": mean_ms(count, total),
         "stddev_ms": stddev_ms(count, total, squares),
-        "max_ms": figures["longest_ns"] / NANOSECONDS,
-    } | {name: figures[name] / MICROSECONDS for name in PERCENTILES}
+        "max_ms": metrics["longest_ns"] / NANOSECONDS,
+    } | {name: metrics[name] / MICROSECONDS for name in PERCENTILES}
 
 
 def _intervals(
     group: Group, rows: Series, span: RunTimes, trends: Mapping[tuple[str, str], str], level: float
 ) -> dict[str, Any]:
-    """The intervals of mean and throughput over batches of windows, or why there is none."""
+    """The intervals of mean and throughput over batches of windows, or the reason that there is none."""
     lengths = span.measured_lengths()
     inside = lengths > 0
     seconds = lengths[inside] / SECOND
@@ -180,8 +181,8 @@ def _intervals(
     mean, rate = (
         estimates[metric].estimate if metric in estimates and metric not in reasons else None for metric in pairs
     )
-    whole = span.inside()[inside]
-    rates = (rows.measured_answers[inside] / seconds)[whole]
+    is_full = span.inside()[inside]
+    rates = (rows.measured_answers[inside] / seconds)[is_full]
     batches = [estimates[metric].batches for metric in pairs if metric in estimates and metric not in reasons]
     return {
         "mean_low_ms": mean.low if mean else None,
@@ -203,36 +204,36 @@ def _reason(reasons: Mapping[str, str]) -> str | None:
     return "; ".join(f"{words[metric]}: {reason}" for metric, reason in reasons.items()) or None
 
 
-def shares(figures: Sequence[Mapping[str, Any]], names: Names, limits_us: Sequence[int]) -> pa.Table:
-    """Which share of the responses was below each limit."""
+def shares(metrics: Sequence[Mapping[str, Any]], names: Names, limits_us: Sequence[int]) -> pa.Table:
+    """The share of response times below each limit."""
     rows = [
         names.group(row["run_code"], row["code"])._asdict()
         | {"limit_ms": limit / MICROSECONDS, "share": row[f"below_{number}"] / row["count"]}
-        for row in figures
+        for row in metrics
         for number, limit in enumerate(limits_us)
     ]
-    return _sorted("shares", rows, ("run", "tier", "operation", "outcome", "limit_ms"))
+    return _sorted_table("shares", rows, ("run", "tier", "operation", "outcome", "limit_ms"))
 
 
 def distribution(bins: Sequence[Mapping[str, Any]], names: Names) -> pa.Table:
-    """How often which response time; of the clients, where there are any."""
-    named = [(names.group(row["run_code"], row["code"]), row) for row in bins]
-    with_clients = {group.run for group, _ in named if group.tier == "client"}
+    """The number of response times in each bin: those of the clients or, without clients, of the other tiers."""
+    group_rows = [(names.group(row["run_code"], row["code"]), row) for row in bins]
+    with_clients = {group.run for group, _ in group_rows if group.tier == "client"}
     rows = [
-        _of_client(group)
+        _client_columns(group)
         | {name: row[f"{name.removesuffix('_ms')}_us"] / MICROSECONDS for name in ("low_ms", "high_ms")}
         | {"count": row["count"]}
-        for group, row in named
+        for group, row in group_rows
         if group.tier == "client" or group.run not in with_clients
     ]
-    return _sorted("distribution", rows, ("run", "operation", "outcome", "low_ms"))
+    return _sorted_table("distribution", rows, ("run", "operation", "outcome", "low_ms"))
 
 
-def phases(figures: Sequence[Mapping[str, Any]], names: Names) -> pa.Table:
-    """The figures of each phase."""
+def phases(metrics: Sequence[Mapping[str, Any]], names: Names) -> pa.Table:
+    """The metrics of each phase."""
     rows = [
-        _of_client(names.group(row["run_code"], row["code"])) | {"phase": PHASES[row["phase"]]} | moments(row)
-        for row in figures
+        _client_columns(names.group(row["run_code"], row["code"])) | {"phase": PHASES[row["phase"]]} | moments(row)
+        for row in metrics
         if row["phase"] < len(PHASES)
     ]
     order = {phase: number for number, phase in enumerate(PHASES)}
@@ -240,24 +241,24 @@ def phases(figures: Sequence[Mapping[str, Any]], names: Names) -> pa.Table:
     return result_tables.table("phases", rows)
 
 
-def breakdown(figures: Sequence[Mapping[str, Any]], names: Names) -> pa.Table:
+def breakdown(metrics: Sequence[Mapping[str, Any]], names: Names) -> pa.Table:
     """The means of all phases of each operation and outcome, side by side."""
     by_group: dict[Group, dict[str, Any]] = {}
     empty = dict.fromkeys(result_tables.TABLES["breakdown"].names)
-    for row in figures:
+    for row in metrics:
         group = names.group(row["run_code"], row["code"])
-        parts = by_group.setdefault(group, empty | _of_client(group))
+        means = by_group.setdefault(group, empty | _client_columns(group))
         mean = mean_ms(int(row["count"]), int(row["total_ns"]))
         if row["phase"] == len(PHASES):
-            parts |= {"client_ms": mean, "count": row["count"]}
+            means |= {"client_ms": mean, "count": row["count"]}
         else:
             phase = PHASES[row["phase"]]
-            parts["unexplained_ms" if phase == NETWORK else f"{phase}_ms"] = mean
-    return _sorted("breakdown", list(by_group.values()), ("run", "operation", "outcome"))
+            means["unexplained_ms" if phase == NETWORK else f"{phase}_ms"] = mean
+    return _sorted_table("breakdown", list(by_group.values()), ("run", "operation", "outcome"))
 
 
 def joins(by_window: Sequence[Mapping[str, Any]], names: Names) -> pa.Table:
-    """How many requests each tier of a run knows, and how many both do."""
+    """The number of requests of each tier of a run, and of both."""
     columns = ("client_rows", "broker_rows", "joined", "never_sent")
     totals: dict[str, dict[str, int]] = {}
     for row in by_window:
@@ -270,11 +271,11 @@ def joins(by_window: Sequence[Mapping[str, Any]], names: Names) -> pa.Table:
         | {"broker_only": sums["broker_rows"] - sums["joined"]}
         for run, sums in totals.items()
     ]
-    return _sorted("joins", rows, ("run",))
+    return _sorted_table("joins", rows, ("run",))
 
 
 def phase_windows(by_window: Sequence[Mapping[str, Any]], names: Names, spans: Mapping[str, RunTimes]) -> pa.Table:
-    """The mean of each phase over time, of requests that both tiers know."""
+    """The mean of each phase over time, of requests of both tiers."""
     rows = [
         {"run": (run := names.runs[row["run_code"]]), "phase": phase}
         | {"second": row["window"] * spans[run].window_ns / SECOND, "count": row[f"{phase}_count"]}
@@ -284,22 +285,22 @@ def phase_windows(by_window: Sequence[Mapping[str, Any]], names: Names, spans: M
         for phase in PHASES
         if row[f"{phase}_count"]
     ]
-    return _sorted("phase_windows", rows, ("run", "phase", "second"))
+    return _sorted_table("phase_windows", rows, ("run", "phase", "second"))
 
 
-def _of_client(group: Group) -> dict[str, str]:
+def _client_columns(group: Group) -> dict[str, str]:
     return {"run": group.run, "operation": group.operation, "outcome": group.outcome}
 
 
-def _sorted(table: str, rows: list[dict[str, Any]], keys: Sequence[str]) -> pa.Table:
+def _sorted_table(table: str, rows: list[dict[str, Any]], keys: Sequence[str]) -> pa.Table:
     rows.sort(key=lambda row: [row[key] for key in keys])
     return result_tables.table(table, rows)
 
 
-def _numbers(table: pa.Table, name: str) -> Whole:
-    column: Whole = table[name].fill_null(0).to_numpy().astype(np.int64)
+def _numbers(table: pa.Table, name: str) -> Integers:
+    column: Integers = table[name].fill_null(0).to_numpy().astype(np.int64)
     return column
 
 
-def _masked(values: NDArray[np.float64], there: NDArray[np.bool_]) -> pa.Array:
-    return pa.array(values, mask=~there)
+def _nullable(values: NDArray[np.float64], valid: NDArray[np.bool_]) -> pa.Array:
+    return pa.array(values, mask=~valid)

@@ -1,4 +1,4 @@
-"""When a run was: its load, what is measured of it, and the windows of equal length that the load is cut into."""
+"""The times of a run: its load, the measured window, and the windows of equal length that divide the load."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ class RunTimes:
 
     @property
     def windows(self) -> int:
-        """How many windows begin before the load ends."""
+        """The number of windows, which cover the load."""
         return -(-(self.load.end_ns - self.load.start_ns) // self.window_ns)
 
     def starts(self) -> NDArray[np.int64]:
-        """When each window begins, in nanoseconds since the load began."""
+        """The start of each window, in nanoseconds since the start of the load."""
         return np.arange(self.windows, dtype=np.int64) * self.window_ns
 
     def lengths(self) -> NDArray[np.int64]:
-        """How long each is; the last may be cut short."""
+        """The length of each window in nanoseconds; the last may be shorter."""
         starts = self.starts()
         return np.minimum(starts + self.window_ns, self.load.end_ns - self.load.start_ns) - starts
 
     def inside(self) -> NDArray[np.bool_]:
-        """Which windows lie in the measured one as a whole."""
+        """Whether all of each window is measured."""
         begin = self.starts() + self.load.start_ns
-        whole: NDArray[np.bool_] = (begin >= self.measured.start_ns) & (begin + self.lengths() <= self.measured.end_ns)
-        return whole
+        mask: NDArray[np.bool_] = (begin >= self.measured.start_ns) & (begin + self.lengths() <= self.measured.end_ns)
+        return mask
 
     def measured_lengths(self) -> NDArray[np.int64]:
-        """How much of each window is measured."""
+        """The measured part of each window, in nanoseconds."""
         begin = self.starts() + self.load.start_ns
         end = np.minimum(begin + self.lengths(), self.measured.end_ns)
         lengths: NDArray[np.int64] = np.maximum(end - np.maximum(begin, self.measured.start_ns), 0)

@@ -1,4 +1,4 @@
-"""What was sampled each second, in seconds since the start of the load."""
+"""The tables of samples, with times in seconds since the start of the load."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ COSTS = StructType(
 
 
 def queues(samples: DataFrame, runs: Sequence[RunTimes]) -> DataFrame:
-    """How long each queue was."""
+    """The length of each queue over time."""
     return check(_since_load(samples, runs), QUEUES)
 
 
 def costs(samples: DataFrame, runs: Sequence[RunTimes]) -> DataFrame:
-    """Processor time per time since the sample before, and memory, of each process that was sampled twice or more."""
+    """Memory, and processor time per time since the sample before, of each process with two samples or more."""
     order = Window.partitionBy("run", "host", "process", "pid").orderBy("at_ns")
-    spent = F.col("cpu_seconds") - F.lag("cpu_seconds").over(order)
-    passed = (F.col("at_ns") - F.lag("at_ns").over(order)) / 1e9
-    shares = _since_load(samples, runs).withColumn("cpu_share", F.when(passed > 0, spent / passed))
+    cpu_seconds = F.col("cpu_seconds") - F.lag("cpu_seconds").over(order)
+    seconds = (F.col("at_ns") - F.lag("at_ns").over(order)) / 1e9
+    shares = _since_load(samples, runs).withColumn("cpu_share", F.when(seconds > 0, cpu_seconds / seconds))
     return check(shares.where(F.col("cpu_share").isNotNull()), COSTS)
 
 

@@ -1,4 +1,4 @@
-"""When runs were, as a small table that requests are joined with."""
+"""The times of runs, as a small table to join requests with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ("load_start", "load_end", "measured_start", "measured_end", "window_n
 
 
 def frame(spark: SparkSession, runs: Sequence[RunTimes]) -> DataFrame:
-    """Load, measured window and length of windows of each run, by its code."""
+    """Load, measured window and length of windows by run code."""
     rows = [
         (run.run, run.load.start_ns, run.load.end_ns, run.measured.start_ns, run.measured.end_ns, run.window_ns)
         for run in runs
@@ -25,7 +25,7 @@ def frame(spark: SparkSession, runs: Sequence[RunTimes]) -> DataFrame:
 
 
 def join(rows: DataFrame, times: DataFrame) -> DataFrame:
-    """Rows with the times of their runs; rows of other runs go."""
+    """Rows with the times of their runs, without rows of other runs."""
     return rows.join(F.broadcast(times.select("run_code", *COLUMNS)), "run_code")
 
 
@@ -40,5 +40,5 @@ def loaded(moment: str) -> Column:
 
 
 def window(moment: str) -> Column:
-    """The number of the window that a moment of the load is in, from 0."""
+    """The index, from 0, of the window of a moment in the load."""
     return F.expr(f"({moment} - load_start) div window_ns")

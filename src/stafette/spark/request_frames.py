@@ -1,7 +1,7 @@
-"""Requests with the names of their operations and the times of their runs, and what can be said of them.
+"""Requests with the names of their operations and the times of their runs, and metrics of them.
 
-`summary`, `windows` and `breakdown` see what they need in the rows themselves. So the rows may be filtered, joined or
-stored before, and requests of several folders may be put together.
+`summary`, `windows` and `breakdown` need nothing but the rows. So these may be filtered, joined or stored before, and
+the requests of several folders may be united.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _NAMES = ("run", "operation", "outcome", "broker_operation", "broker_outcome")
 _TIMES = ("load_start_ns", "load_end_ns", "measured_start_ns", "measured_end_ns")
 
 TRACES = ROWS
-"""What `traces` gives."""
+"""The schema of `traces`."""
 REQUESTS = StructType(
     [StructField(name, StringType()) for name in _NAMES]
     + list(request_table.REQUESTS.fields)
     + [StructField(name, LongType()) for name in _TIMES]
 )
-"""What `requests` gives. Operation and outcome are the client's; a tier that does not know a request has null in all
-its columns. Load and measured window are those of the run."""
+"""The schema of `requests`. Operation and outcome are the client's; a tier without the request has null in all its
+columns. Load and measured window are those of the run."""
 
 
 @plain_errors()
 def traces(spark: SparkSession, *paths: str | Path, source: Kind = "native", mapping: Path | None = None) -> DataFrame:
     """The rows of traces below the paths: one for each request and tier, of runs that are done.
 
-    Rows that cannot be used are left out. `source` says what the files are: of the laboratory, of mlmq, or any CSV with
-    a mapping of its columns.
+    Invalid rows are left out. `source` is the kind of the files: of the laboratory, of mlmq, or any CSV with a mapping
+    of its columns.
     """
-    return reader(source, _some(paths), mapping)(spark, kept=frozenset()).rows
+    return reader(source, _require_paths(paths), mapping)(spark, kept=frozenset()).rows
 
 
 @plain_errors()
@@ -59,40 +59,39 @@ def requests(
 ) -> DataFrame:
     """The requests of traces: one row for each, with the times of all tiers.
 
-    Traces are joined once. Their requests are kept in the folder or URL `keep`, by default in `requests` beside the
-    traces, and taken from there as long as the traces do not change.
+    Traces are joined once. Their requests are stored in the folder or URL `keep`, by default in `requests` beside the
+    traces, and read from there as long as the traces do not change.
     """
-    root = address(keep) if keep is not None else f"{address(_some(paths)[0])}/{REQUESTS_FOLDER}"
+    root = address(keep) if keep is not None else f"{address(_require_paths(paths)[0])}/{REQUESTS_FOLDER}"
     with store.own_parts(spark):
         ingested = ingest(spark, reader(source, paths, mapping), root)
     run_times = times.frame(spark, spans_of(ingested.runs, Options()))
     timed = times.join(ingested.frame, run_times.drop("run"))
-    renamed = timed.withColumnsRenamed({name.removesuffix("_ns"): name for name in _TIMES})
+    timed = timed.withColumnsRenamed({name.removesuffix("_ns"): name for name in _TIMES})
     runs = run_times.select("run_code", "run")
-    named = renamed.join(F.broadcast(runs), "run_code")
+    frame = timed.join(F.broadcast(runs), "run_code")
     for tier, prefix in (("client", ""), ("broker", "broker_")):
         names = ingested.groups.select(
             F.col("code").alias(f"{tier}_code"),
             F.col("operation").alias(f"{prefix}operation"),
             F.col("outcome").alias(f"{prefix}outcome"),
         )
-        named = named.join(F.broadcast(names), f"{tier}_code", "left")
-    return check(named, REQUESTS)
+        frame = frame.join(F.broadcast(names), f"{tier}_code", "left")
+    return check(frame, REQUESTS)
 
 
 def summary(requests: DataFrame) -> DataFrame:
     """Count, mean, deviation, percentiles and throughput of each operation, over the measured window of its run."""
     names, run_times = _names_and_times(requests)
-    rows = results.by_tier(_checked(requests))
-    counted = results.measured_counts(rows, run_times, names)
-    figures = results.summary(counted, ())
-    ended = times.join(rows, run_times).where(times.measured("end_ns"))
-    answers = results.also_answered(ended.select(*results.GROUP), names).groupBy(*results.GROUP).agg(
+    rows = results.by_tier(_check_requests(requests))
+    metrics = results.summary(results.measured_counts(rows, run_times, names), ())
+    ends = times.join(rows, run_times).where(times.measured("end_ns"))
+    answers = results.also_answered(ends.select(*results.GROUP), names).groupBy(*results.GROUP).agg(
         F.count(F.lit(1)).alias("answers")
     )  # fmt: skip
-    whole = results.named(figures.join(answers, list(results.GROUP), "full"), run_times, names)
+    joined = results.with_names(metrics.join(answers, list(results.GROUP), "full"), run_times, names)
     seconds = (F.col("measured_end") - F.col("measured_start")) / SECOND
-    timed = whole.join(F.broadcast(run_times.select("run", "measured_start", "measured_end")), "run")
+    timed = joined.join(F.broadcast(run_times.select("run", "measured_start", "measured_end")), "run")
     return timed.select(
         "run", "tier", "operation", "outcome",
         F.coalesce("count", F.lit(0)).alias("count"),
@@ -107,15 +106,15 @@ def summary(requests: DataFrame) -> DataFrame:
 
 
 def windows(requests: DataFrame, seconds: float = 1.0) -> DataFrame:
-    """The same over time: each window of the load in which something of an operation began or ended.
+    """The same over time: the windows of the load in which a request of an operation began or ended.
 
-    `second` is when a window begins, since the load did.
+    `second` is the start of a window, since the start of the load.
     """
     window_ns = round(Options(window_s=seconds).window_s * SECOND)
     names, run_times = _names_and_times(requests, window_ns)
-    figures = results.windows(results.by_tier(_checked(requests)), run_times, names, window_ns)
-    whole = results.named(figures, run_times, names)
-    timed = whole.join(F.broadcast(run_times.select("run", "load_start", "load_end")), "run")
+    metrics = results.windows(results.by_tier(_check_requests(requests)), run_times, names, window_ns)
+    joined = results.with_names(metrics, run_times, names)
+    timed = joined.join(F.broadcast(run_times.select("run", "load_start", "load_end")), "run")
     start = F.col("window") * window_ns
     length = F.least(F.lit(window_ns), F.col("load_end") - F.col("load_start") - start) / SECOND
     return timed.select(
@@ -131,40 +130,40 @@ def windows(requests: DataFrame, seconds: float = 1.0) -> DataFrame:
 
 
 def breakdown(requests: DataFrame) -> DataFrame:
-    """Where the time goes: the means of all phases, of the requests of the measured window that both tiers know."""
+    """Where the time goes: the means of all phases, of the requests of both tiers in the measured window."""
     names, run_times = _names_and_times(requests)
-    means = results.phase_means(_checked(requests), run_times)
-    whole = results.named(means, run_times, names)
+    means = results.phase_means(_check_requests(requests), run_times)
+    joined = results.with_names(means, run_times, names)
     phases = (*results.BROKER_PHASES, *results.CLIENT_PHASE_NAMES)
-    return whole.select(
+    return joined.select(
         "run", "operation", "outcome", "count",
         *(_milliseconds(F.col(name)).alias(f"{name}_ms") for name in ("client", *phases)),
         _milliseconds(F.col(results.NETWORK)).alias("unexplained_ms"),
     )  # fmt: skip
 
 
-def _some(paths: tuple[str | Path, ...]) -> tuple[str | Path, ...]:
+def _require_paths(paths: tuple[str | Path, ...]) -> tuple[str | Path, ...]:
     if not paths:
         raise InvalidRequest("there is nothing to read; give a folder or a URL")
     return paths
 
 
-def _checked(frame: DataFrame) -> DataFrame:
-    """The same, if it is a table of requests."""
+def _check_requests(frame: DataFrame) -> DataFrame:
+    """The frame; raises InvalidRequest if it is no table of requests."""
     types = {field.name: field.dataType for field in frame.schema}
-    wrong = [field.name for field in REQUESTS if types.get(field.name) != field.dataType]
-    if wrong:
-        named = f"{wrong[0]} is" if len(wrong) == 1 else f"{wrong[0]} and {len(wrong) - 1} other columns are"
+    missing = [field.name for field in REQUESTS if types.get(field.name) != field.dataType]
+    if missing:
+        names = f"{missing[0]} is" if len(missing) == 1 else f"{missing[0]} and {len(missing) - 1} other columns are"
         raise InvalidRequest(
-            f"this is no table of requests: {named} missing or of another type; take what stafette.spark.requests gives"
+            f"this is no table of requests: {names} missing or of another type; take what stafette.spark.requests gives"
         )
     return frame
 
 
 def _names_and_times(frame: DataFrame, window_ns: int = SECOND) -> tuple[DataFrame, DataFrame]:
-    """What the codes of requests stand for, and when their runs were."""
+    """The names of the codes of requests, and the times of their runs."""
     tiers = [
-        _checked(frame).where(F.col(f"{tier}_code").isNotNull()).select(
+        _check_requests(frame).where(F.col(f"{tier}_code").isNotNull()).select(
             "run_code", "run", *_TIMES, F.lit(tier).alias("tier"),
             F.col(f"{prefix}operation").alias("operation"), F.col(f"{prefix}outcome").alias("outcome"),
         )
@@ -182,7 +181,7 @@ def _milliseconds(nanoseconds: Column) -> Column:
 
 
 def _deviation() -> Column:
-    """Of the sample. The squares are whole numbers of up to 38 digits: what is left of them fits into a double."""
+    """The sample's deviation. Squares are whole numbers of up to 38 digits; their difference fits into a double."""
     total, count = F.col("total_ns").cast("decimal(19,0)"), F.col("count")
     quotient = F.expr("total_ns div count").cast("decimal(19,0)")
     rest = F.col("total_ns") % count * F.col("total_ns") / count

@@ -84,7 +84,7 @@ def test_figures_of_merged_counts_are_exact(durations: DataFrame) -> None:
     parts = counts.count(durations, ("key", "part"), "ns", ("bytes",))
     merged = counts.merge(parts, ("key",), ("bytes",))
 
-    frame = counts.figures(merged, ("key",), PERCENTILES, limits_us=LIMITS_US, sums=("bytes",))
+    frame = counts.metrics(merged, ("key",), PERCENTILES, limits_us=LIMITS_US, sums=("bytes",))
 
     assert_no_python(frame)
     rows = {row["key"]: row for row in frame.toArrow().to_pylist()}
@@ -141,6 +141,6 @@ def test_a_share_below_a_limit_is_of_whole_microseconds(spark: SparkSession) -> 
         F.lit("a").alias("key"), F.explode(F.array(*map(F.lit, (999, 1000, 1001)))).alias("ns")
     )
 
-    figures = counts.figures(counts.count(rows, ("key",), "ns"), ("key",), {}, limits_us=(1, 2)).collect()
+    metrics = counts.metrics(counts.count(rows, ("key",), "ns"), ("key",), {}, limits_us=(1, 2)).collect()
 
-    assert [(row["below_0"], row["below_1"]) for row in figures] == [(1, 3)]
+    assert [(row["below_0"], row["below_1"]) for row in metrics] == [(1, 3)]

@@ -19,7 +19,7 @@ from tests.support import synthetic_runs
 
 def test_windows_that_are_closed_are_those_of_the_batch(spark: SparkSession, tmp_path: Path) -> None:
     synthetic_runs.make_run(tmp_path, synthetic_runs.requests(5_000, think_time_s=0.1), warm_up=0.1, file_rows=700)
-    timed = follow.begun(spark, tmp_path)
+    timed = follow.find_times(spark, tmp_path)
     assert timed is not None
     late = max((tmp_path / "traces").glob("*.parquet"))
     late.rename(tmp_path / late.name)
@@ -27,8 +27,8 @@ def test_windows_that_are_closed_are_those_of_the_batch(spark: SparkSession, tmp
     (tmp_path / late.name).rename(late)
     follow.stream(spark, tmp_path, timed).awaitTermination()  # goes on where the first one stopped
 
-    closed = follow.closed(spark, tmp_path, timed)
-    batch = follow.counted(native.parquet(spark, [str(tmp_path / "traces")], ROWS), timed)
+    closed = follow.closed_windows(spark, tmp_path, timed)
+    batch = follow.count_windows(native.parquet(spark, [str(tmp_path / "traces")], ROWS), timed)
     last = closed.agg(F.max("at")).collect()[0][0]
     names = sorted(closed.columns)
 
