@@ -190,7 +190,7 @@ class Comparison:
         return _timed(self._same_tables)
 
     def _same_tables(self) -> None:
-        with store.own_parts(self._spark):
+        with store.own_partitions(self._spark):
             ingested = ingest(self._spark, readers.reader("native", [self._traces]), str(self._ours))
             run_times = times.frame(self._spark, self._times)
             rows = results.by_tier(ingested.frame)
@@ -370,7 +370,7 @@ def adding(settings: Settings) -> dict[str, Any]:
     for step in steps.values():
         step()
     seconds = _in_turn(settings.rounds, steps)
-    if len(store.kept(spark, str(requests))) != EARLIER_RUNS + 1:
+    if len(store.stored_runs(spark, str(requests))) != EARLIER_RUNS + 1:
         raise SystemExit(f"the requests of {EARLIER_RUNS + 1} runs should be kept, and are not")
     for path in (folder, requests, alone):
         shutil.rmtree(path)

@@ -1,4 +1,4 @@
-"""From traces to requests: what is new is read, checked and joined; what is kept is taken as it is."""
+"""From traces to requests: new traces are read, checked and joined; stored requests are taken as they are."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from stafette.pipeline.sources.inferred_runs import runs_of
 from stafette.runs.window import SECOND, Window
 
 MOST_WINDOWS = 200_000
-"""Over all runs: the table of windows is to fit into memory."""
+"""The limit over all runs: the table of windows has to fit into memory."""
 _GROUP_COLUMNS = ("code", "answered_code", "tier", "operation", "outcome")
 
 
 class Reader(Protocol):
-    """Reads a source, but for runs whose fingerprint is among those that are kept."""
+    """Reads a source without the runs whose fingerprint is in `kept`."""
 
     def __call__(self, spark: SparkSession, *, kept: frozenset[str]) -> Source:
-        """What was read."""
+        """The source."""
         ...
 
 
 @dataclass(frozen=True)
 class Requests:
-    """What the results are made of."""
+    """The requests of runs, and what the results need besides."""
 
     source: Source
     frame: DataFrame
@@ -42,25 +42,25 @@ class Requests:
     runs: Sequence[Run]
     names: Names
     groups: DataFrame
-    """The codes with their names, as `results.group_names` gives them."""
+    """The codes with their names, from `results.group_names`."""
 
 
 def ingest(spark: SparkSession, read: Reader, root: str) -> Requests:
-    """Make requests of what is new, and take those that are kept below `root`."""
-    kept = store.kept(spark, root)
-    source = read(spark, kept=frozenset(run.fingerprint for run in kept.values()))
+    """The requests of a source: those of new traces are added to the ones that are stored below `root`."""
+    stored_runs = store.stored_runs(spark, root)
+    source = read(spark, kept=frozenset(run.fingerprint for run in stored_runs.values()))
     if source.fresh:
-        store.set_parts(spark, source.bytes, store.JOIN_BYTES)
-        kept |= _added(spark, root, source)
-    store.set_parts(spark, source.bytes, store.RESULT_BYTES)
-    runs = {run: kept[run] for run in source.fingerprints if run in kept}
+        store.set_partitions(spark, source.bytes, store.JOIN_BYTES)
+        stored_runs |= _add(spark, root, source)
+    store.set_partitions(spark, source.bytes, store.RESULT_BYTES)
+    runs = {run: stored_runs[run] for run in source.fingerprints if run in stored_runs}
     if not runs:
         raise InvalidRequest("no run is done, or none has any rows; wait for one to end, or use --follow")
     frame = store.requests_of(spark, root, runs)
-    named = store.names_of(spark, root, runs).toArrow().to_pylist()
+    name_rows = store.names_of(spark, root, runs).toArrow().to_pylist()
     names = Names(
-        {row["run_code"]: row["run"] for row in named},
-        {row["code"]: (row["tier"], row["operation"], row["outcome"]) for row in named},
+        {row["run_code"]: row["run"] for row in name_rows},
+        {row["code"]: (row["tier"], row["operation"], row["outcome"]) for row in name_rows},
     )
     return Requests(
         source,
@@ -68,32 +68,32 @@ def ingest(spark: SparkSession, read: Reader, root: str) -> Requests:
         store.rejects_of(spark, root, runs, {run.run: run.folder for run in source.runs}),
         source.runs or runs_of(frame, names.runs, source.folders),
         names,
-        _groups(spark, named),
+        _groups(spark, name_rows),
     )
 
 
-def _groups(spark: SparkSession, named: Sequence[Mapping[str, object]]) -> DataFrame:
-    rows = {row["code"]: tuple(row[name] for name in _GROUP_COLUMNS) for row in named}
+def _groups(spark: SparkSession, name_rows: Sequence[Mapping[str, object]]) -> DataFrame:
+    rows = {row["code"]: tuple(row[name] for name in _GROUP_COLUMNS) for row in name_rows}
     return small(spark, rows.values(), "code long, answered_code long, tier string, operation string, outcome string")
 
 
-def _added(spark: SparkSession, root: str, source: Source) -> dict[str, store.Kept]:
-    """Add the source's fresh runs; a file that turns out to be bad is left out, and named in the rejects."""
-    bad = 0
+def _add(spark: SparkSession, root: str, source: Source) -> dict[str, store.StoredRun]:
+    """Add the source's fresh runs; unreadable files are left out, and are among the rejects."""
+    bad_count = 0
     while True:
         try:
             return store.add(spark, root, source)
         except files.SPARK_ERRORS as error:
-            culprit = files.unreadable(error)
-            bad += 1
-            if culprit is None or source.without is None:
+            bad_file = files.unreadable_file(error)
+            bad_count += 1
+            if bad_file is None or source.without is None:
                 raise
-            files.check_bad(bad, culprit)
-            source = source.without(culprit)
+            files.check_bad_count(bad_count, bad_file)
+            source = source.without(bad_file)
 
 
 def spans_of(runs: Sequence[Run], options: Options) -> list[RunTimes]:
-    """When each run was under load and what of it counts."""
+    """The load and the measured window of each run."""
     window_ns = round(options.window_s * SECOND)
     spans = [_times(run, run.load, window_ns, options) for run in runs if run.state == "done" and run.load is not None]
     if not spans:
@@ -102,11 +102,11 @@ def spans_of(runs: Sequence[Run], options: Options) -> list[RunTimes]:
 
 
 def check_windows(spans: Sequence[RunTimes]) -> None:
-    """Refuse more windows than the driver's memory has room for."""
+    """Raise InvalidRequest if there are more windows than fit into the driver's memory."""
     windows = sum(span.windows for span in spans)
     if windows > MOST_WINDOWS:
-        longer = spans[0].window_ns / SECOND * windows / MOST_WINDOWS
-        raise InvalidRequest(f"there would be more than {MOST_WINDOWS:,} windows; use --window {longer:.0f} or longer")
+        seconds = spans[0].window_ns / SECOND * windows / MOST_WINDOWS
+        raise InvalidRequest(f"there would be more than {MOST_WINDOWS:,} windows; use --window {seconds:.0f} or longer")
 
 
 def _times(run: Run, load: Window, window_ns: int, options: Options) -> RunTimes:

@@ -76,7 +76,7 @@ def analyze(
 
     `requests` is the folder, or a URL that Spark knows, where requests are stored.
     """
-    with store.own_parts(spark):
+    with store.own_partitions(spark):
         tables, metadata = _analyze(spark, read, requests, options or Options(), clock := _Clock(progress))
     if out is not None:
         with clock.step("write"):
@@ -144,7 +144,7 @@ def _run_tables(
     run_times = times.frame(requests.frame.sparkSession, spans)
     rows = results.by_tier(requests.frame)
     counts = results.measured_counts(rows, run_times, requests.groups).persist()
-    figures = results.summary(counts, options.limits_us).toArrow().to_pylist()
+    metrics = results.summary(counts, options.limits_us).toArrow().to_pylist()
     bins = results.distribution(counts).toArrow().to_pylist()
     counts.unpersist()
     groups = _series(requests, spans)
@@ -152,8 +152,8 @@ def _run_tables(
     phases = results.phases(requests.frame, run_times).toArrow().to_pylist()
     stationarity = run_checks.stationary(spans, groups)
     return {
-        "summary": run_tables.summary(figures, groups, names, by_run, run_checks.trends(stationarity), options.level),
-        "shares": run_tables.shares(figures, names, options.limits_us),
+        "summary": run_tables.summary(metrics, groups, names, by_run, run_checks.trends(stationarity), options.level),
+        "shares": run_tables.shares(metrics, names, options.limits_us),
         "distribution": run_tables.distribution(bins, names),
         "windows": run_tables.windows(groups, by_run),
         "joins": run_tables.joins(by_window, names),

@@ -1,4 +1,4 @@
-"""What may be chosen for an analysis, apart from the rest of it: a wrong choice is told before Spark is loaded."""
+"""The options of an analysis; here, so that they are checked before Spark is loaded."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ LIMITS_MS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 
 @dataclass(frozen=True)
 class Options:
-    """What may be chosen."""
+    """The options of an analysis; invalid ones raise InvalidRequest."""
 
     window_s: float = 1.0
     limits_ms: Sequence[float] = LIMITS_MS
     level: float = LEVEL
     warm_up: float | Literal["auto"] | None = None
-    """Seconds from the start of the load, or found by MSER-5; None: as the run says."""
+    """Seconds from the start of the load, or "auto" for MSER-5; None: as configured in the run."""
 
     include_invalid: bool = False
-    """Whether runs that are not valid count in what is concluded from several runs."""
+    """Whether results over several runs include invalid runs."""
 
     def __post_init__(self) -> None:
         if not 0.001 <= self.window_s <= 86_400:
@@ -38,5 +38,5 @@ class Options:
 
     @property
     def limits_us(self) -> list[int]:
-        """The limits as whole numbers."""
+        """The limits in microseconds."""
         return [round(limit * 1000) for limit in self.limits_ms]

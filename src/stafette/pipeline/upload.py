@@ -1,4 +1,4 @@
-"""Results on a file system that only Spark reaches: they are written here, then copied there."""
+"""Results on a file system that only Spark reaches: they are written locally, then copied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stafette.pipeline.sources import files
 
 @contextmanager
 def result_folder(spark: SparkSession, target: str) -> Iterator[Path]:
-    """A folder to write results to: the target itself, or one whose files go to the target's URL in the end."""
+    """A folder to write results to: the target, or a temporary one whose files are copied to the target's URL."""
     local = target.removeprefix("file://") if target.startswith("file:///") else target
     if "://" not in local:
         yield Path(local)
@@ -28,14 +28,14 @@ def result_folder(spark: SparkSession, target: str) -> Iterator[Path]:
                 _copy(spark, file, f"{target.rstrip('/')}/{file.relative_to(name).as_posix()}")
         except (*files.SPARK_ERRORS, PySparkException) as error:
             raise InvalidRequest(
-                f"cannot write the results to {target}: {files.sentence(error)}; choose another place with --out"
+                f"cannot write the results to {target}: {files.cause(error)}; choose another place with --out"
             ) from error
 
 
 def _in_order(folder: Path) -> list[Path]:
-    """All files, those of the folder itself last: who sees the report finds the tables."""
-    every = [file for file in folder.rglob("*") if file.is_file()]
-    return sorted(every, key=lambda file: (file.parent == folder, file))
+    """All files, those of the folder itself last, so that the tables are there before the report."""
+    paths = [file for file in folder.rglob("*") if file.is_file()]
+    return sorted(paths, key=lambda file: (file.parent == folder, file))
 
 
 def _copy(spark: SparkSession, file: Path, url: str) -> None:

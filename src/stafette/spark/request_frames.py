@@ -19,7 +19,7 @@ from stafette.pipeline.ingest import ingest, spans_of
 from stafette.pipeline.options import Options
 from stafette.pipeline.requests import of_names
 from stafette.pipeline.schema import ROWS, check
-from stafette.pipeline.sources.files import address, plain_errors
+from stafette.pipeline.sources.files import location, plain_errors
 from stafette.pipeline.sources.readers import Kind, reader
 from stafette.report.result_tables import PERCENTILES, WINDOW_PERCENTILES
 from stafette.runs.layout import REQUESTS as REQUESTS_FOLDER
@@ -62,8 +62,8 @@ def requests(
     Traces are joined once. Their requests are stored in the folder or URL `keep`, by default in `requests` beside the
     traces, and read from there as long as the traces do not change.
     """
-    root = address(keep) if keep is not None else f"{address(_require_paths(paths)[0])}/{REQUESTS_FOLDER}"
-    with store.own_parts(spark):
+    root = location(keep) if keep is not None else f"{location(_require_paths(paths)[0])}/{REQUESTS_FOLDER}"
+    with store.own_partitions(spark):
         ingested = ingest(spark, reader(source, paths, mapping), root)
     run_times = times.frame(spark, spans_of(ingested.runs, Options()))
     timed = times.join(ingested.frame, run_times.drop("run"))

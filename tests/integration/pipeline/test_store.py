@@ -124,7 +124,7 @@ def test_of_two_additions_of_a_run_the_newer_counts(spark: SparkSession, tmp_pat
     sources.append(native.read(spark, [tmp_path]))
     old, new = (dict(store.add(spark, root, source)) for source in (sources[0], sources[1]))
 
-    newest = store.kept(spark, root)
+    newest = store.stored_runs(spark, root)
 
     assert newest == new
     assert old[run_name(1)].added != new[run_name(1)].added

@@ -1,4 +1,4 @@
-"""What every source gives: rows of one shape, what it rejected, and the runs that the rows are of."""
+"""What every source returns: rows of one schema, the rejects, and the runs of the rows."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from stafette.runs.closed_loop import ClosedLoop
 from stafette.runs.window import Window
 
 LONGEST_NS = 31 * 86_400 * 1_000_000_000
-"""Of a request in somebody's log. Longer ones are a wrong unit, and their squares do not fit into Spark's numbers."""
+"""The longest request of a log. A longer one has a wrong unit, and its square does not fit into Spark's numbers."""
 NAMES = ("run", "tier", "operation", "outcome")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What is known of a run beside its rows; sources that know less leave the defaults."""
+    """The metadata of a run; sources that have less leave the defaults."""
 
     run: str
-    """Its id; the rows bear it, too."""
+    """Its id, which the rows have, too."""
     experiment: str = ""
     label: str = "single"
     levels: Mapping[str, Any] = field(default_factory=dict)
@@ -33,12 +33,12 @@ class Run:
     """Why it failed or was interrupted."""
     load: Window | None = None
     window: Window | None = None
-    """What was measured of the load; None: nobody said."""
+    """The measured part of the load; None: the source does not say."""
     valid: bool | None = None
     """The laboratory's verdict; None: there was none."""
     sentences: Sequence[str] = ()
     clients: Mapping[str, int] = field(default_factory=dict)
-    """How many there were, by group."""
+    """Their number by group."""
     think_time_s: float | None = None
     """Mean over all clients; None: unknown, or an open loop."""
     closed_loop: ClosedLoop | None = None
@@ -46,7 +46,7 @@ class Run:
     brokers: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
-    """Where it was found: a path, or a URL on another file system."""
+    """A path, or a URL on another file system."""
 
 
 @dataclass(frozen=True)
@@ -59,44 +59,44 @@ class BadFile:
 
 @dataclass(frozen=True)
 class Samples:
-    """What was sampled each second, with the run in a column of its own."""
+    """The samples of each second; a column has the run."""
 
     queues: DataFrame
     database: DataFrame
     processes: DataFrame
     machines: DataFrame
     without: Callable[[Sequence[BadFile]], Samples]
-    """The same without files that turned out to be bad."""
+    """Returns the samples without bad files."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """What was read."""
+    """The rows of traces, with their rejects and runs."""
 
     rows: DataFrame
-    """Of schema.ROWS; only of runs that are done, unless others were asked for, and not of those that are kept."""
+    """Of schema.ROWS; without runs that are stored already and, by default, without those that are not done."""
     rejects: DataFrame
     """Of schema.REJECTS."""
     runs: Sequence[Run] = ()
-    """All that are recorded, also those whose rows were left out; none where only the rows can say."""
+    """All runs that have a record, also those without rows here; empty if the source has no records."""
     samples: Samples | None = None
     names: Sequence[tuple[str, ...]] = ()
-    """Run, tier, operation and outcome of the rows, if they are known."""
-    expected: int | None = None
-    """How many rows there are with those that are rejected, if that is known."""
+    """Run, tier, operation and outcome of the rows; empty if unknown."""
+    row_count: int | None = None
+    """The number of rows and rejects together; None: unknown."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
-    """Of each run that has rows, of its files; `""` is for all runs of a source that does not know them."""
+    """The fingerprint of the files of each run; `""` stands for all runs of a source that does not know them."""
     fresh: Sequence[str] = ()
-    """Which of these the rows are of; the others are kept."""
+    """The runs of the rows; those of the other fingerprints are stored already."""
     bytes: int = 0
-    """Of all its files."""
+    """The size of all its files."""
     bad: Sequence[BadFile] = ()
-    """Files beside the rows that cannot be read."""
+    """Unreadable files that have no rows, such as records of runs."""
     paired: bool = True
     """Whether rows of two tiers can belong to one request."""
     folders: Mapping[str, str] = field(default_factory=dict)
-    """Of each run, where nothing else says it."""
+    """The folder of each run, if there are no records."""
     without: Callable[[BadFile], Source] | None = None
-    """The same without a file that turned out to be bad."""
+    """Returns the source without a bad file."""
     parsed: DataFrame | None = None
-    """What rows and rejects are both made of, if it is worth to be kept while both are written."""
+    """The table that rows and rejects are made of, if it is worth caching while both are written."""

@@ -1,4 +1,4 @@
-"""Runs of sources that say nothing of runs: what their requests tell."""
+"""The runs of sources without records, inferred from their requests."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from stafette.runs.window import Window
 
 
 def runs_of(requests: DataFrame, runs: Mapping[int, str], folders: Mapping[str, str]) -> list[Run]:
-    """One run for each id, by its code. All of the load counts as measured."""
+    """A run for each id; `runs` has the ids by code. The whole load counts as measured."""
     by_node = requests.groupBy("run_code", "client", "broker").agg(
         F.min(F.least("start_ns", "broker_start_ns")).alias("start_ns"),
         F.max(F.greatest("end_ns", "broker_end_ns")).alias("end_ns"),
     )
-    figures = by_node.groupBy("run_code").agg(
+    by_run = by_node.groupBy("run_code").agg(
         F.min("start_ns").alias("start_ns"),
         F.max("end_ns").alias("end_ns"),
         F.size(F.collect_set("client")).alias("clients"),
@@ -34,7 +34,7 @@ def runs_of(requests: DataFrame, runs: Mapping[int, str], folders: Mapping[str, 
                 brokers=row["brokers"] or None,
                 folder=folders.get(run, ""),
             )
-            for row in figures.collect()
+            for row in by_run.collect()
         ),
         key=lambda run: run.run,
     )

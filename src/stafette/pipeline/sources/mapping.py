@@ -35,46 +35,46 @@ from stafette.errors import InvalidRequest
 _STRICT = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
 
 Unit = Literal["s", "ms", "us", "ns"]
-Place = str | int
-"""A column: its name, or its number from 1."""
+ColumnKey = str | int
+"""A column's name, or its number from 1."""
 
 
 class Columns(pydantic.BaseModel):
-    """Where things are."""
+    """The columns that are not phases."""
 
     model_config = _STRICT
 
-    start: Place | None = None
-    end: Place | None = None
-    duration: Place | None = None
-    intended: Place | None = None
-    operation: Place | None = None
-    outcome: Place | None = None
-    client: Place | None = None
-    request: Place | None = None
-    node: Place | None = None
-    run: Place | None = None
-    tier: Place | None = None
-    bytes: Place | None = None
-    messages: Place | None = None
+    start: ColumnKey | None = None
+    end: ColumnKey | None = None
+    duration: ColumnKey | None = None
+    intended: ColumnKey | None = None
+    operation: ColumnKey | None = None
+    outcome: ColumnKey | None = None
+    client: ColumnKey | None = None
+    request: ColumnKey | None = None
+    node: ColumnKey | None = None
+    run: ColumnKey | None = None
+    tier: ColumnKey | None = None
+    bytes: ColumnKey | None = None
+    messages: ColumnKey | None = None
 
 
 class Phases(pydantic.BaseModel):
-    """Where the phases of a request are."""
+    """The columns of the phases of a request."""
 
     model_config = _STRICT
 
-    read: Place | None = None
-    decode: Place | None = None
-    queue: Place | None = None
-    database: Place | None = None
-    parked: Place | None = None
-    encode: Place | None = None
-    write: Place | None = None
+    read: ColumnKey | None = None
+    decode: ColumnKey | None = None
+    queue: ColumnKey | None = None
+    database: ColumnKey | None = None
+    parked: ColumnKey | None = None
+    encode: ColumnKey | None = None
+    write: ColumnKey | None = None
 
 
 class Constants(pydantic.BaseModel):
-    """What is the same in all lines."""
+    """Values that all lines share."""
 
     model_config = _STRICT
 
@@ -105,27 +105,27 @@ class Mapping(pydantic.BaseModel):
     outcomes: dict[str, str] = {}
 
     @pydantic.model_validator(mode="after")
-    def _is_enough(self) -> Mapping:
-        given = [name for name in ("start", "end", "duration") if getattr(self.columns, name) is not None]
-        if len(given) != 2:
+    def _check_columns(self) -> Mapping:
+        time_columns = [name for name in ("start", "end", "duration") if getattr(self.columns, name) is not None]
+        if len(time_columns) != 2:
             raise ValueError("columns must have two of start, end and duration")
         if (self.unit is None) == (self.pattern is None):
             raise ValueError("give a unit of the times, or a pattern when they are dates")
-        for name, place in self.places.items():
-            if isinstance(place, str) != self.header or (isinstance(place, int) and place < 1):
-                how = "a name" if self.header else "a number, from 1, for there is no header"
-                raise ValueError(f"the column {name} is given by {how}")
+        for name, key in self.column_keys.items():
+            if isinstance(key, str) != self.header or (isinstance(key, int) and key < 1):
+                kind = "a name" if self.header else "a number, from 1, for there is no header"
+                raise ValueError(f"the column {name} is given by {kind}")
         return self
 
     @property
-    def places(self) -> dict[str, Place]:
-        """All columns that are in the text, by what they mean; phases as ``database_ns``."""
-        phases = {f"{name}_ns": place for name, place in self.phases}
-        return {name: place for name, place in {**dict(self.columns), **phases}.items() if place is not None}
+    def column_keys(self) -> dict[str, ColumnKey]:
+        """All columns that the text has, by their meaning; phases as ``database_ns``."""
+        phases = {f"{name}_ns": key for name, key in self.phases}
+        return {name: key for name, key in {**dict(self.columns), **phases}.items() if key is not None}
 
     @property
-    def unit_of_durations(self) -> Unit:
-        """That of the times, if nothing else is said."""
+    def effective_duration_unit(self) -> Unit:
+        """The unit of durations and phases: by default that of the times."""
         return self.duration_unit or self.unit or "ms"
 
 
@@ -146,10 +146,10 @@ def parse(text: str) -> Mapping:
     except tomllib.TOMLDecodeError as error:
         raise InvalidRequest(f"this is not TOML: {error}") from error
     except pydantic.ValidationError as error:
-        raise InvalidRequest("; ".join(_sentence(problem) for problem in error.errors())) from error
+        raise InvalidRequest("; ".join(_message(problem) for problem in error.errors())) from error
 
 
-def _sentence(problem: pydantic_core.ErrorDetails) -> str:
+def _message(problem: pydantic_core.ErrorDetails) -> str:
     keys = ".".join(str(key) for key in problem["loc"] if key not in ("str", "int"))
     if problem["type"] == "extra_forbidden":
         return f"there is no key {keys}"

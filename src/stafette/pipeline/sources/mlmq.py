@@ -1,4 +1,4 @@
-"""Performance logs of mlmq, in both of its formats, from clients and brokers, in folders and under names as they come.
+"""Performance logs of mlmq, in both of its formats, from clients and brokers, in any folders and under any names.
 
 ::
 
@@ -6,8 +6,8 @@
     129;1383684920569;BProcReq#RegistrationRequest:RegistrationResponse;C[10]  took (ms);epoch (ms);action;context
     12;20131028143015;ClientSendRequest#OK#LoginRequest:LoginResponse          older: took (ms);yyyyMMddHHmmss;action
 
-The time, of UTC, is when the action was finished; it began so many milliseconds before. The older format knows seconds
-only. Actions have a long name and a short one, and this is where they go:
+The time, in UTC, is the end of the action, which began so many milliseconds before. The older format has whole seconds
+only. Actions have a long name and a short one; tier and outcome follow from them:
 
     ClientSendRequest     CSndReq        tier client             operation: the request; outcome: ok, Timeout, message
     TotalRequestResponse  BTotReqResp    tier broker             of any request, for the line does not say which
@@ -16,12 +16,12 @@ only. Actions have a long name and a short one, and this is where they go:
                           BDb            tier "broker database"  operation: the call; outcome: ok, empty, Error
     SendResponse          BSndResp       tier "broker send"      of any request
 
-No line says whose request it is of (the context is about the broker as a whole), so what a broker does for a request
-cannot be put together to phases of one row. The parts are tiers of their own rather than operations of the broker:
-else the broker's total would count every request four times.
+Lines have no id of the request (the context is about the broker as a whole), so a broker's lines of a request cannot be
+joined to phases of one row. They are tiers of their own rather than operations of the broker: otherwise the broker's
+total would count every request four times.
 
-The run is the name of the folder that was given, the node the file's path within it. A line that cannot be understood
-is rejected; only the first line of a file may be a text.
+The run is the name of the folder to read, the node the file's path in it. A line that cannot be parsed is rejected;
+only the first line of a file may be a text.
 """
 
 from __future__ import annotations
@@ -51,50 +51,50 @@ ACTIONS = {
     "BDb": DATABASE,
     "SendResponse": SEND, "BSndResp": SEND,
 }  # fmt: skip
-"""Which tier an action is of, by its long and its short name."""
-ANY = {TOTAL: "TotalRequestResponse", RECEIVE: "ReceiveRequest", SEND: "SendResponse"}
-"""What operations are called of which the log does not say more."""
-HEADER = "^[A-Za-z]"
+"""The tier of each action, by its long and its short name."""
+DEFAULT_OPERATIONS = {TOTAL: "TotalRequestResponse", RECEIVE: "ReceiveRequest", SEND: "SendResponse"}
+"""The operation of tiers whose lines do not name it."""
+HEADER_PATTERN = "^[A-Za-z]"
 
 
 def read(
     spark: SparkSession, folders: Sequence[str | Path], *, kept: Container[str] = (), bad: Sequence[BadFile] = ()
 ) -> Source:
-    """Read all files below the folders, but for bad ones; each folder is a run."""
+    """Read all files below the folders, without bad ones; each folder is a run."""
     texts = lines.read(spark, folders, bad=bad)
     fingerprints = {"": fingerprint(KIND, texts.fingerprint)}
     if fingerprints[""] in kept:
-        nothing = Source(small(spark, [], ROWS), small(spark, [], REJECTS))
-        return replace(nothing, fingerprints=fingerprints, folders=texts.folders)
-    source = lines.source(texts, parsed(texts.lines), F.col("text").rlike(HEADER), bad)
+        empty = Source(small(spark, [], ROWS), small(spark, [], REJECTS))
+        return replace(empty, fingerprints=fingerprints, folders=texts.folders)
+    source = lines.source(texts, _parse(texts.lines), F.col("text").rlike(HEADER_PATTERN), bad)
     return replace(
         source,
         fingerprints=fingerprints,
         fresh=[""],
         paired=False,
-        without=lambda worse: read(spark, folders, bad=[*bad, worse]),
+        without=lambda bad_file: read(spark, folders, bad=[*bad, bad_file]),
     )
 
 
-def parsed(text: DataFrame) -> DataFrame:
-    """Lines with the columns of ROWS, and with ``reason``: why a line cannot be used, or null."""
+def _parse(text: DataFrame) -> DataFrame:
+    """Lines with the columns of ROWS, and with ``reason``: why a line is rejected, or null."""
     fields = F.split("text", ";", 3)
-    # In steps, so that what several need is computed once.
-    found = text.select("*", *(F.get(fields, F.lit(i)).alias(name) for i, name in enumerate(("took", "time", "rest"))))
-    found = found.withColumns({"milliseconds": _milliseconds(), "end_ns": _end_ns(), "action": _action()})
-    found = found.withColumns({"name": F.substring_index("action", "#", 1), "message": _message()})
-    found = found.withColumn("tier", _tier(F.col("name")))
-    found = found.withColumns({"operation": _operation(F.col("tier")), "outcome": _outcome(F.col("tier"))})
+    # In steps, so that shared columns are computed once.
+    rows = text.select("*", *(F.get(fields, F.lit(i)).alias(name) for i, name in enumerate(("took", "time", "rest"))))
+    rows = rows.withColumns({"milliseconds": _milliseconds(), "end_ns": _end_ns(), "action": _action()})
+    rows = rows.withColumns({"name": F.substring_index("action", "#", 1), "message": _message()})
+    rows = rows.withColumn("tier", _tier(F.col("name")))
+    rows = rows.withColumns({"operation": _operation(F.col("tier")), "outcome": _outcome(F.col("tier"))})
     start = F.col("end_ns") - F.col("milliseconds") * MILLISECOND
-    unknown = [field.name for field in ROWS if field.nullable]
-    return found.select(
+    null_columns = [field.name for field in ROWS if field.nullable]
+    return rows.select(
         "*",
         _reason().alias("reason"),
         F.lit("").alias("client"),
         F.lit(0).alias("request"),
         start.alias("intended_ns"),
         start.alias("start_ns"),
-        *(F.lit(None).alias(name) for name in unknown),
+        *(F.lit(None).alias(name) for name in null_columns),
         F.lit(0).alias("bytes"),
         F.lit(0).alias("messages"),
     )
@@ -104,30 +104,30 @@ def _milliseconds() -> Column:
     return F.when(F.col("took").rlike(r"^\d{1,12}$"), F.col("took")).try_cast("bigint")
 
 
-def _older() -> Column:
+def _is_older_format() -> Column:
     return F.length("time") == 14
 
 
 def _end_ns() -> Column:
     calendar = F.unix_millis(F.try_to_timestamp(F.concat("time", F.lit("Z")), F.lit("yyyyMMddHHmmssX")))
     digits = F.when(F.col("time").rlike(r"^\d{1,13}$"), F.col("time"))
-    return F.when(_older(), calendar).otherwise(digits.try_cast("bigint")) * MILLISECOND
+    return F.when(_is_older_format(), calendar).otherwise(digits.try_cast("bigint")) * MILLISECOND
 
 
 def _action() -> Column:
-    """Without the context, which is behind the last semicolon: a message in it may have semicolons, too."""
-    return F.when(_older(), F.col("rest")).otherwise(F.regexp_replace("rest", ";[^;]*$", ""))
+    """All but the context, which follows the last semicolon: the action's message may have semicolons, too."""
+    return F.when(_is_older_format(), F.col("rest")).otherwise(F.regexp_replace("rest", ";[^;]*$", ""))
 
 
 def _request() -> Column:
-    """The request of Request:Response, which ends the action."""
+    """The request of Request:Response, the end of the action."""
     return F.regexp_extract("action", r"#([^#:]+):[^#:]*$", 1)
 
 
 def _message() -> Column:
-    """Of a client's error, which is #Timeout or ##message before the request."""
-    found = F.regexp_extract("action", "^[^#]*#Error#(.*)#[^#]*$", 1)
-    return F.when(F.col("action").contains("#Error#"), F.trim(found, F.lit("#")))
+    """A client's error: #Timeout or ##message before the request."""
+    error = F.regexp_extract("action", "^[^#]*#Error#(.*)#[^#]*$", 1)
+    return F.when(F.col("action").contains("#Error#"), F.trim(error, F.lit("#")))
 
 
 def _tier(name: Column) -> Column:
@@ -136,15 +136,15 @@ def _tier(name: Column) -> Column:
 
 
 def _operation(tier: Column) -> Column:
-    named = F.when(tier.isin(CLIENT, PROCESS), _request())
-    named = named.when(tier == DATABASE, F.regexp_extract("action", "^[^#]*#([^#]+)", 1))
-    for of, operation in ANY.items():
-        named = named.when(tier == of, F.lit(operation))
-    return named
+    operation = F.when(tier.isin(CLIENT, PROCESS), _request())
+    operation = operation.when(tier == DATABASE, F.regexp_extract("action", "^[^#]*#([^#]+)", 1))
+    for tier_name, default in DEFAULT_OPERATIONS.items():
+        operation = operation.when(tier == tier_name, F.lit(default))
+    return operation
 
 
 def _outcome(tier: Column) -> Column:
-    """A call of the database that looked for messages ends in the number it found."""
+    """A read in the database ends in the number of its messages; 0 is empty."""
     action = F.col("action")
     client = F.when(action.rlike("^[^#]*#OK#"), F.lit("ok")).when(
         action.rlike("^[^#]*#Error#"), F.when(F.col("message") == "", F.lit("Error")).otherwise(F.col("message"))

@@ -1,8 +1,8 @@
-"""Run folders of the laboratory: every run.json below what was given, with the traces and samples beside it.
+"""Run folders of the laboratory: every run.json below the folders, with the traces and samples beside it.
 
-Rows are expected to be sound. A first pass over a few columns says which names occur and how many rows there are; the
-rows are then read once, without those that cannot be used, and only when some are missing in the end are they looked
-for, to be named in the rejects. A file that cannot be read is named there, too, and the rest goes on.
+Most rows are valid. A first pass over a few columns counts the rows by name; the valid rows are then read once. Only
+if some are missing in the end, another pass finds the invalid ones for the rejects. Unreadable files are among the
+rejects, too, and do not stop the analysis.
 """
 
 from __future__ import annotations
@@ -31,77 +31,77 @@ KIND = "native"
 def read(
     spark: SparkSession, folders: Sequence[str | Path], *, unfinished: bool = False, kept: Container[str] = ()
 ) -> Source:
-    """Read all runs below the folders. Runs that are not done are listed; their rows only if asked for.
+    """Read all runs below the folders. `unfinished` says whether to read rows of runs that are not done.
 
-    Runs whose fingerprint is among those that are `kept` are not read.
+    The traces of runs whose fingerprint is in `kept` are not read.
     """
-    addresses = list(dict.fromkeys(map(files.address, folders)))
-    runs, bad_records = _records(spark, files.below(spark, addresses, RUN_FILE))
+    locations = list(dict.fromkeys(map(files.location, folders)))
+    runs, bad_records = _records(spark, files.find(spark, locations, RUN_FILE))
     if not runs:
-        told = "; ".join(f"{bad.file} {bad.reason}" for bad in bad_records)
-        raise InvalidRequest(told or f"there is no {RUN_FILE} in {', '.join(addresses)} or below; give folders of runs")
+        reasons = "; ".join(f"{bad.file} {bad.reason}" for bad in bad_records)
+        no_runs = f"there is no {RUN_FILE} in {', '.join(locations)} or below; give folders of runs"
+        raise InvalidRequest(reasons or no_runs)
     runs = _newest(runs)
-    wanted = {run.folder: run.run for run in runs if unfinished or run.state == record.DONE}
-    listed = files.listings(spark, list(wanted), "*.parquet")
+    run_ids = {run.folder: run.run for run in runs if unfinished or run.state == record.DONE}
+    listings = files.listings(spark, list(run_ids), "*.parquet")
     fingerprints = {
-        run: fingerprint(KIND, str(listed[traces]))
-        for folder, run in wanted.items()
-        if (traces := f"{folder}/{TRACES}") in listed
+        run: fingerprint(KIND, str(listings[traces]))
+        for folder, run in run_ids.items()
+        if (traces := f"{folder}/{TRACES}") in listings
     }
-    fresh = {f"{folder}/{TRACES}": run for folder, run in wanted.items() if run in fingerprints}
-    fresh = {folder: run for folder, run in fresh.items() if fingerprints[run] not in kept}
-    whole = Source(
+    run_by_traces = {f"{folder}/{TRACES}": run for folder, run in run_ids.items() if run in fingerprints}
+    fresh = {folder: run for folder, run in run_by_traces.items() if fingerprints[run] not in kept}
+    source = Source(
         small(spark, [], ROWS),
         small(spark, [], REJECTS),
         runs,
-        samples.read(spark, listed, wanted),
+        samples.read(spark, listings, run_ids),
         fingerprints=fingerprints,
         fresh=list(fresh.values()),
         bad=bad_records,
-        bytes=sum(listing.bytes for listing in listed.values()),
+        bytes=sum(listing.bytes for listing in listings.values()),
     )
-    filled = sum(listed[folder].files for folder in fresh)
-    nothing = [
-        BadFile(path, "cannot be read: it is empty") for path in files.empty(spark, list(fresh), "*.parquet", filled)
-    ]
-    return _with_rows(spark, whole, fresh, nothing) if fresh else whole
+    nonempty = sum(listings[folder].files for folder in fresh)
+    empty_paths = files.find_empty(spark, list(fresh), "*.parquet", nonempty)
+    empty_files = [BadFile(path, "cannot be read: it is empty") for path in empty_paths]
+    return _with_rows(spark, source, fresh, empty_files) if fresh else source
 
 
 def _with_rows(spark: SparkSession, source: Source, fresh: Mapping[str, str], bad: Sequence[BadFile]) -> Source:
-    """The source with the rows of its fresh runs, by their folders, but not those in bad files."""
+    """The source with the rows of its fresh runs, without bad files; `fresh` has the runs by folder of their traces."""
     traces = parquet(spark, list(fresh), ROWS)
-    census, bad = files.retry(lambda worse: _census(files.without(traces, worse)).collect(), bad)
-    for row in census:
+    counts, bad = files.retry(lambda bad_files: _count_names(files.without(traces, bad_files)).collect(), bad)
+    for row in counts:
         if files.plain(row["folder"]) not in fresh:
             raise InvalidRequest(f"{files.plain(row['folder'])} is a folder within traces; move it out of the run")
-    odd = any(None in tuple(row) or row["run"] != fresh[files.plain(row["folder"])] for row in census)
+    is_mislabelled = any(None in tuple(row) or row["run"] != fresh[files.plain(row["folder"])] for row in counts)
     rows = files.without(traces, bad)
-    checked = _checked(rows, fresh)
-    good = checked.where(F.col("reason").isNull()) if odd else rows.where(problem().isNull())
+    checked = _with_reasons(rows, fresh)
+    valid = checked.where(F.col("reason").isNull()) if is_mislabelled else rows.where(_reason().isNull())
     return replace(
         source,
-        rows=check(good, ROWS),
+        rows=check(valid, ROWS),
         rejects=_rejects(checked).unionByName(files.bad_files(spark, bad)),
-        names=sorted({tuple(row[name] for name in NAMES) for row in census if None not in tuple(row)}),
-        expected=None if bad else sum(row["count"] for row in census),  # bad files are to be named in the rejects
-        without=lambda worse: _with_rows(spark, source, fresh, [*bad, worse]),
+        names=sorted({tuple(row[name] for name in NAMES) for row in counts if None not in tuple(row)}),
+        row_count=None if bad else sum(row["count"] for row in counts),  # None: so that rejects are written
+        without=lambda bad_file: _with_rows(spark, source, fresh, [*bad, bad_file]),
     )
 
 
 def _newest(runs: Sequence[Run]) -> list[Run]:
-    """Without the attempts that failed or were broken off and were made again with success."""
+    """Without attempts that failed or were interrupted, if another attempt is done."""
 
-    def place(run: Run) -> tuple[str, str, int]:
+    def repetition(run: Run) -> tuple[str, str, int]:
         return run.run.rpartition("/")[0], run.label, run.repetition
 
-    made = {place(run) for run in runs if run.state == record.DONE}
-    return [run for run in runs if run.state == record.DONE or place(run) not in made]
+    done = {repetition(run) for run in runs if run.state == record.DONE}
+    return [run for run in runs if run.state == record.DONE or repetition(run) not in done]
 
 
-def problem() -> Column:
-    """Why a row cannot be used, or null. It looks at every column, so that a file that passed is sound."""
-    wrong = {f"it has no {field.name}": F.col(field.name).isNull() for field in ROWS if not field.nullable}
-    wrong |= {
+def _reason() -> Column:
+    """Why a row is rejected, or null. It reads all columns, so that a file with an unreadable one fails here."""
+    conditions = {f"it has no {field.name}": F.col(field.name).isNull() for field in ROWS if not field.nullable}
+    conditions |= {
         "there is no such tier": ~F.col("tier").isin(*TIERS),
         "request is negative": F.col("request") < 0,
         "it was to start before the epoch": F.col("intended_ns") < 0,
@@ -111,53 +111,53 @@ def problem() -> Column:
         "messages are negative": F.col("messages") < 0,
         "its batch is not positive": F.col("batch") < 1,
     }
-    wrong |= {f"{phase} is negative": F.col(phase) < 0 for phase in PHASES}
-    sentences = iter(wrong.items())
-    sentence, condition = next(sentences)
-    reason = F.when(condition, F.lit(sentence))
-    for sentence, condition in sentences:
-        reason = reason.when(condition, F.lit(sentence))
+    conditions |= {f"{phase} is negative": F.col(phase) < 0 for phase in PHASES}
+    pairs = iter(conditions.items())
+    text, condition = next(pairs)
+    reason = F.when(condition, F.lit(text))
+    for text, condition in pairs:
+        reason = reason.when(condition, F.lit(text))
     return reason
 
 
-def _census(rows: DataFrame) -> DataFrame:
-    """How many rows of which names are in each folder."""
+def _count_names(rows: DataFrame) -> DataFrame:
+    """The number of rows by folder and names."""
     by_file = rows.groupBy(F.col("_metadata.file_path").alias("file"), *NAMES).agg(F.count(F.lit(1)).alias("count"))
     folder = F.regexp_replace("file", "/[^/]*$", "").alias("folder")
     return by_file.groupBy(folder, *NAMES).agg(F.sum("count").alias("count"))
 
 
-def _checked(rows: DataFrame, fresh: Mapping[str, str]) -> DataFrame:
+def _with_reasons(rows: DataFrame, fresh: Mapping[str, str]) -> DataFrame:
     """All rows, with file, line and reason."""
-    expected = small(rows.sparkSession, list(fresh.items()), "folder string, its string")
-    foreign = F.when(F.col("run") != F.col("its"), F.concat(F.lit("it is of the run "), "run"))
-    placed = rows.select(
+    expected = small(rows.sparkSession, list(fresh.items()), "folder string, expected_run string")
+    foreign = F.when(F.col("run") != F.col("expected_run"), F.concat(F.lit("it is of the run "), "run"))
+    located = rows.select(
         "*",
         files.file().alias("file"),
         files.folder().alias("folder"),
         (F.col("_metadata.row_index") + 1).alias("line"),
     )
-    return placed.join(F.broadcast(expected), "folder").withColumn("reason", F.coalesce(problem(), foreign))
+    return located.join(F.broadcast(expected), "folder").withColumn("reason", F.coalesce(_reason(), foreign))
 
 
 def _rejects(checked: DataFrame) -> DataFrame:
-    told = [name for name in ROWS.names if name not in ("run", "node")]  # the file says these
-    text = F.left(F.to_json(F.struct(*told)), F.lit(REJECTED_TEXT))
+    columns = [name for name in ROWS.names if name not in ("run", "node")]  # these follow from the file
+    text = F.left(F.to_json(F.struct(*columns)), F.lit(REJECTED_TEXT))
     return check(checked.where(F.col("reason").isNotNull()).withColumn("text", text), REJECTS)
 
 
 def parquet(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
-    """Parquet of a schema that we know; folders are not asked for columns in their names."""
+    """Parquet of a given schema; names of folders are not read as columns."""
     if not paths:
         return small(spark, [], schema)
     reader = spark.read.schema(schema).option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
-    return reader.parquet(*files.escaped(paths))
+    return reader.parquet(*files.escape(paths))
 
 
 def _records(spark: SparkSession, paths: Sequence[str]) -> tuple[list[Run], list[BadFile]]:
-    texts, bad = files.retry(lambda worse: _whole(spark, sorted(set(paths) - {each.file for each in worse})))
-    unread = set(paths) - texts.keys() - {each.file for each in bad}
-    bad += [BadFile(path, "is not a record of a run: it is empty") for path in sorted(unread)]
+    texts, bad = files.retry(lambda bad: _texts(spark, sorted(set(paths) - {bad_file.file for bad_file in bad})))
+    empty_paths = set(paths) - texts.keys() - {bad_file.file for bad_file in bad}
+    bad += [BadFile(path, "is not a record of a run: it is empty") for path in sorted(empty_paths)]
     runs: dict[str, Run] = {}
     for path, text in sorted(texts.items()):
         try:
@@ -173,9 +173,9 @@ def _records(spark: SparkSession, paths: Sequence[str]) -> tuple[list[Run], list
     return list(runs.values()), bad
 
 
-def _whole(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
-    """Files as texts."""
-    with contextlib.suppress(OSError, ValueError):  # here they are read at once; elsewhere by Spark
+def _texts(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
+    """The texts of files."""
+    with contextlib.suppress(OSError, ValueError):  # local files are read at once, others by Spark
         return {path: Path(path).read_text("utf-8") for path in paths}
-    reader = spark.read.option("recursiveFileLookup", "true").text(files.escaped(paths), wholetext=True)
+    reader = spark.read.option("recursiveFileLookup", "true").text(files.escape(paths), wholetext=True)
     return {row["file"]: row["value"] for row in reader.select(files.file().alias("file"), "value").collect()}

@@ -1,4 +1,4 @@
-"""From the kind of a source to what reads it."""
+"""The reader of each kind of source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kind = Literal["native", "mlmq", "csv"]
 
 
 def reader(kind: Kind, folders: Sequence[str | Path], mapping: Path | None = None) -> Reader:
-    """What reads folders of this kind."""
+    """The reader of folders of this kind."""
 
     def read(spark: SparkSession, *, kept: frozenset[str]) -> Source:
         if kind == "native":

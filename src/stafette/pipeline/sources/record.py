@@ -1,4 +1,4 @@
-"""``run.json`` as the pipeline sees it; read from its text, which may come from another file system."""
+"""``run.json`` for the pipeline: parsed from its text, which may come from another file system."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DONE = "done"
 
 
 def run_of(text: str, folder: str) -> Run:
-    """The run that a record is of."""
+    """The run of a record."""
     try:
         return _run(outline(text), folder)
     except (ValueError, TypeError, AttributeError) as error:

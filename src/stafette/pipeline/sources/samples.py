@@ -1,4 +1,4 @@
-"""What the laboratory sampled each second, of all runs in one table of each kind."""
+"""The laboratory's samples of each second: a table of all runs for each kind."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ SCHEMAS = {
 
 
 def read(
-    spark: SparkSession, listed: Container[str], wanted: Mapping[str, str], bad: Sequence[BadFile] = ()
+    spark: SparkSession, nonempty: Container[str], run_ids: Mapping[str, str], bad: Sequence[BadFile] = ()
 ) -> Samples:
-    """The samples of runs, by their folders; `listed` are folders that have files."""
-    runs = {samples: run for folder, run in wanted.items() if (samples := f"{folder}/{SAMPLES}") in listed}
+    """The samples of runs; `run_ids` are by folder of the run, and `nonempty` are all folders that have files."""
+    runs = {samples: run for folder, run in run_ids.items() if (samples := f"{folder}/{SAMPLES}") in nonempty}
     tables = {name: _table(spark, name, runs, bad) for name in SCHEMAS}
-    return Samples(**tables, without=lambda worse: read(spark, listed, wanted, worse))
+    return Samples(**tables, without=lambda bad_files: read(spark, nonempty, run_ids, bad_files))
 
 
 def _table(spark: SparkSession, name: str, runs: Mapping[str, str], bad: Sequence[BadFile]) -> DataFrame:
@@ -50,6 +50,6 @@ def _table(spark: SparkSession, name: str, runs: Mapping[str, str], bad: Sequenc
     if not runs:
         return small(spark, [], schema)
     reader = spark.read.schema(SCHEMAS[name]).option("recursiveFileLookup", "true")
-    rows = files.without(reader.option("pathGlobFilter", f"{name}.parquet").parquet(*files.escaped(runs)), bad)
-    of_folders = small(spark, list(runs.items()), "folder string, run string")
-    return rows.withColumn("folder", files.folder()).join(F.broadcast(of_folders), "folder").select(*schema.names)
+    rows = files.without(reader.option("pathGlobFilter", f"{name}.parquet").parquet(*files.escape(runs)), bad)
+    run_table = small(spark, list(runs.items()), "folder string, run string")
+    return rows.withColumn("folder", files.folder()).join(F.broadcast(run_table), "folder").select(*schema.names)
