@@ -48,11 +48,11 @@ def throughput(tables: Tables, run: str, run_stages: Stages) -> str:
     """Answers per second in the measured window with their interval, and where the window is."""
     rows = _summary(tables, run)
     parts = [f"{series_name(*s)} {number(r['throughput_per_s'])}" for s, r in rows.items() if s[0] != ALL]
-    whole = _whole(rows)
+    overall = _overall(rows)
     start = "Per second in the measured window"
-    if whole and whole["throughput_per_s"]:
-        interval = bounds(whole, "throughput_low", "throughput_high")
-        start = f"{number(whole['throughput_per_s'])} answers per second in the measured window{interval}"
+    if overall and overall["throughput_per_s"]:
+        interval = bounds(overall, "throughput_low", "throughput_high")
+        start = f"{number(overall['throughput_per_s'])} answers per second in the measured window{interval}"
     return f"{start}: {_list(parts)}. {stages(run_stages)}".strip()
 
 
@@ -64,11 +64,11 @@ def response_time(tables: Tables, run: str, merged: str = "") -> str:
         for series, row in rows.items()
         if series[0] != ALL
     ]
-    whole = _whole(rows)
+    overall = _overall(rows)
     mean = ""
-    if whole and whole["mean_ms"] is not None:
-        interval = bounds(whole, "mean_low_ms", "mean_high_ms")
-        mean = f" Mean of all operations: {number(whole['mean_ms'])} ms{interval}."
+    if overall and overall["mean_ms"] is not None:
+        interval = bounds(overall, "mean_low_ms", "mean_high_ms")
+        mean = f" Mean of all operations: {number(overall['mean_ms'])} ms{interval}."
     return f"{'; '.join(_first(parts))}.{mean} Line: median; bands: up to p95 and p99 of each window. {merged}".strip()
 
 
@@ -88,7 +88,7 @@ def breakdown(tables: Tables, run: str) -> str:
     groups = by_series(select(tables, "breakdown", run=run))
     sentences = []
     for series, rows in _first(list(groups.items())):
-        sentences.append(f"{series_name(*series)} takes {number(rows[0]['client_ms'])} ms: {_parts(rows[0])}")
+        sentences.append(f"{series_name(*series)} takes {number(rows[0]['client_ms'])} ms: {_largest_phases(rows[0])}")
     return f"{'; '.join(sentences)}. {_overlap(row for rows in groups.values() for row in rows)}".strip()
 
 
@@ -98,11 +98,12 @@ def breakdown_by_point(rows: Sequence[Row], labels: Mapping[str, str]) -> str:
     for row in rows:
         means.setdefault(labels[row["run"]], []).append(row["client_ms"] or 0.0)
     points = {label: sum(values) / len(values) for label, values in means.items()}
-    least, most = min(points, key=lambda p: points[p]), max(points, key=lambda p: points[p])
-    slowest = next(row for row in rows if labels[row["run"]] == most)
+    fastest, slowest = min(points, key=lambda p: points[p]), max(points, key=lambda p: points[p])
+    slowest_row = next(row for row in rows if labels[row["run"]] == slowest)
     return (
-        f"From {number(points[least])} ms ({least}) to {number(points[most])} ms ({most}), means over repetitions;"
-        f" at the slowest point {_parts(slowest)}. {_overlap(rows)}"
+        f"From {number(points[fastest])} ms ({fastest}) to {number(points[slowest])} ms ({slowest}),"
+        " means over repetitions;"
+        f" at the slowest point {_largest_phases(slowest_row)}. {_overlap(rows)}"
     ).strip()
 
 
@@ -146,13 +147,13 @@ def share_below_limits(tables: Tables, run: str) -> str:
     tier = tier_of(tables, "shares", run)
     rows = select(tables, "shares", run=run, tier=tier) if tier else []
     groups = by_series(rows)
-    chosen = next((s for s in groups if s[0] == ALL), next(iter(groups)))
-    chosen_rows = sorted(groups[chosen], key=lambda row: row["limit_ms"])
+    series = next((s for s in groups if s[0] == ALL), next(iter(groups)))
+    series_rows = sorted(groups[series], key=lambda row: row["limit_ms"])
     key_rows = [
-        next((row for row in chosen_rows if row["share"] >= share), chosen_rows[-1]) for share in (0.5, 0.95, 0.99)
+        next((row for row in series_rows if row["share"] >= share), series_rows[-1]) for share in (0.5, 0.95, 0.99)
     ]
     parts = [f"{_percent(row['share'])} within {number(row['limit_ms'])} ms" for row in key_rows]
-    return f"{series_name(*chosen).capitalize()}: {_list(list(dict.fromkeys(parts)))}."
+    return f"{series_name(*series).capitalize()}: {_list(list(dict.fromkeys(parts)))}."
 
 
 def queue_lengths(tables: Tables, run: str) -> str:
@@ -204,17 +205,17 @@ def curves_by_operation(tables: Tables, experiment: str, factor: str, metric: st
 
 def _extremes(rows: Sequence[Row], factor: str, words: str) -> str:
     """The lowest and the highest mean."""
-    least, most = min(rows, key=lambda row: row["mean"]), max(rows, key=lambda row: row["mean"])
+    lowest, highest = min(rows, key=lambda row: row["mean"]), max(rows, key=lambda row: row["mean"])
     return (
-        f"from {number(least['mean'])} {words} at {_levels(least, factor)}"
-        f" to {number(most['mean'])} at {_levels(most, factor)}"
+        f"from {number(lowest['mean'])} {words} at {_levels(lowest, factor)}"
+        f" to {number(highest['mean'])} at {_levels(highest, factor)}"
     )
 
 
 def _levels(row: Row, factor: str) -> str:
     """The levels of all factors of a row of `curves`, each with its factor."""
-    held = other_levels(row)
-    return f"{factor} {row['level']}{f' with {held}' if held else ''}"
+    others = other_levels(row)
+    return f"{factor} {row['level']}{f' with {others}' if others else ''}"
 
 
 def _part_drawn(rows: Sequence[Row], limit: int) -> str:
@@ -264,14 +265,14 @@ def variation_by_operation(tables: Tables, experiment: str, metric: str) -> str:
     return f"{'; '.join(f'{series_name(*series)}: {_explained(rows, 1)}' for series, rows in groups)}."
 
 
-def _explained(rows: Sequence[Row], most: int) -> str:
+def _explained(rows: Sequence[Row], limit: int) -> str:
     """The effects that explain most, and the share of errors."""
     shares = [row for row in rows if row["variation_percent"] is not None]
     chance = [row["variation_percent"] for row in shares if row["effect"] in ERROR_NAMES]
     effect_rows = sorted(
         (row for row in shares if row["effect"] not in ERROR_NAMES), key=lambda row: -row["variation_percent"]
     )
-    parts = [f"{row['effect']} explains {row['variation_percent']:.1f} %" for row in effect_rows[:most]]
+    parts = [f"{row['effect']} explains {row['variation_percent']:.1f} %" for row in effect_rows[:limit]]
     return _list([*parts, f"{chance[0]:.1f} % is error"] if chance else parts)
 
 
@@ -310,12 +311,13 @@ def _summary(tables: Tables, run: str) -> dict[tuple[str, str], Row]:
     return {series: group[0] for series, group in by_series(rows).items()}
 
 
-def _whole(rows: Mapping[tuple[str, str], Row]) -> Row | None:
+def _overall(rows: Mapping[tuple[str, str], Row]) -> Row | None:
     """The row over all operations."""
     return next((row for series, row in rows.items() if series[0] == ALL), None)
 
 
-def _parts(row: Row) -> str:
+def _largest_phases(row: Row) -> str:
+    """The phases that take most of the time, with their shares of it."""
     lengths = {phase.label: part(row, phase) or 0.0 for phase in STACKED_PHASES}
     total = sum(max(0.0, length) for length in lengths.values()) or 1.0
     order = sorted(lengths, key=lambda label: -lengths[label])[:MAX_NAMED]

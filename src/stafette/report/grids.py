@@ -44,11 +44,11 @@ class Grid:
     note: str = ""
 
 
-def grid(rows: Sequence[Row], csv: str, columns: Sequence[str] | None = None, most: int = MAX_ROWS) -> Grid:
+def grid(rows: Sequence[Row], csv: str, columns: Sequence[str] | None = None, limit: int = MAX_ROWS) -> Grid:
     """Rows of a result table; columns without any value are left out."""
     names = [n for n in (columns or (rows[0] if rows else ())) if n not in HIDDEN or columns]
     names = [name for name in names if any(row.get(name) is not None for row in rows)]
-    visible = rows[:most]
+    visible = rows[:limit]
     body = [[cell(row.get(name)) for name in names] for row in visible]
     numeric = [all(cells[i].number or cells[i].text == "–" for cells in body) for i in range(len(names))]
     note = f"The same, unrounded: csv/{csv}.csv"

@@ -23,7 +23,7 @@ from stafette.runs.outcomes import ALL
 
 VERDICTS = {True: "valid", False: "not valid", None: "no verdict"}
 FOLD_FROM = 12
-"""This many valid runs or more are folded away, so that the others are seen."""
+"""From this number on, valid runs are folded away, so that the others are visible."""
 MAX_NAMED_RUNS = 12
 """Runs left out that the head names; its list of runs has all."""
 MAX_REASONS = 5

@@ -99,7 +99,7 @@ def _runs(runs: Sequence[RunMetadata]) -> Grid | None:
              "think_time_s": details.get("think_time_s"), "brokers": details.get("brokers"),
              "started": details.get("started_at")}
         )  # fmt: skip
-    return grid(rows, "summary", list(rows[0]), most=len(rows)) if rows else None
+    return grid(rows, "summary", list(rows[0]), limit=len(rows)) if rows else None
 
 
 def _machines(runs: Sequence[RunMetadata]) -> Grid | None:

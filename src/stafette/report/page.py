@@ -48,11 +48,11 @@ def render(tables: Tables, metadata: Mapping[str, Any]) -> str:
     """The page."""
     runs = figures.run_metadata(tables, metadata)
     level = (metadata.get("options") or {}).get("level")
-    parts = sections(tables, runs, metadata.get("notes") or (), level)
+    all_sections = sections(tables, runs, metadata.get("notes") or (), level)
     figure_numbers = iter(range(1, 1_000_000))
     bodies = [
-        (part, [_NumberedFigure(f"figure-{next(figure_numbers)}", drawing) for drawing in part.drawings])
-        for part in parts
+        (section, [_NumberedFigure(f"figure-{next(figure_numbers)}", drawing) for drawing in section.drawings])
+        for section in all_sections
     ]
     key_table, intervals = key_metrics(runs, tables, level)
     experiments = list(dict.fromkeys(run.experiment for run in runs if run.experiment))

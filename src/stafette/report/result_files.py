@@ -26,7 +26,7 @@ from stafette.report.result_tables import SUMMARY_KEYS, TABLES
 
 FOLDERS = ("tables", "csv")
 INTERVAL_KEYS = ("kind", "level", "n")
-"""Of the object that describes the intervals of a row of summary.json; `reason` is a fourth if one is missing."""
+"""The keys of `interval` in each object of summary.json; `reason` is a fourth if an interval is missing."""
 SUMMARY_FILE, METADATA_FILE = "summary.json", "facts.json"
 
 

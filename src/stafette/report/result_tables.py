@@ -28,10 +28,10 @@ PERCENTILES = {
     "p99_ms": 990,
     "p99_9_ms": 999,
 }
-"""Of the summary, in thousandths, so that ranks are whole numbers."""
+"""The percentiles of the summary, in thousandths, so that ranks are whole numbers."""
 WINDOW_PERCENTILES = {"p50_ms": 500, "p95_ms": 950, "p99_ms": 990}
 PHASES = ("read_ms", "decode_ms", "queue_ms", "database_ms", "parked_ms", "encode_ms", "write_ms")
-"""Of the broker, as means."""
+"""The means of the broker's phases."""
 _GROUP = "run tier operation outcome"
 
 TABLES: dict[str, pa.Schema] = {
@@ -92,7 +92,7 @@ SUMMARY_KEYS = (
     "run", "tier", "operation", "outcome", "count", "mean_ms", "stddev_ms", "mean_interval_ms",
     "interval", "p50_ms", "p95_ms", "p99_ms", "max_ms", "throughput_per_s", "throughput_interval_per_s",
 )  # fmt: skip
-"""Of each object in summary.json."""
+"""The keys of each object in summary.json."""
 
 
 def table(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:

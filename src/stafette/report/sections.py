@@ -88,24 +88,25 @@ def sections(
     """
     drawn = drawn_runs(runs)
     level = level_of(tables) if level is None else level
-    most = max(20, min(MAX_ROWS, ROWS_IN_ALL // max(1, len(drawn))))
-    parts = [
-        _over_time(tables, drawn, most),
-        _breakdown(tables, drawn, runs, most),
-        _distribution(tables, drawn, most),
+    limit = max(20, min(MAX_ROWS, ROWS_IN_ALL // max(1, len(drawn))))
+    all_sections = [
+        _over_time(tables, drawn, limit),
+        _breakdown(tables, drawn, runs, limit),
+        _distribution(tables, drawn, limit),
         _curves(tables, level),
         _points(tables),
         _effects(tables, level),
         _models(tables, level),
-        _resources(tables, drawn, most),
+        _resources(tables, drawn, limit),
         _checks(tables, runs),
     ]
     if len(runs) > MAX_RUNS:
         order = "invalid ones and first repetitions first; the tables have all"
-        parts[0].notes.append(f"{MAX_RUNS} of {len(runs):,} runs are drawn, {order}.")
-    left_out = Section("left-out", "Not in this report", notes=[n for part in parts if part.empty for n in part.notes])
-    left_out.notes.extend(f"{note[:1].upper()}{note[1:]}." for note in notes)
-    return [part for part in parts if not part.empty] + ([left_out] if left_out.notes else [])
+        all_sections[0].notes.append(f"{MAX_RUNS} of {len(runs):,} runs are drawn, {order}.")
+    empty_notes = [note for section in all_sections if section.empty for note in section.notes]
+    missing = Section("left-out", "Not in this report", notes=empty_notes)
+    missing.notes.extend(f"{note[:1].upper()}{note[1:]}." for note in notes)
+    return [section for section in all_sections if not section.empty] + ([missing] if missing.notes else [])
 
 
 def drawn_runs(runs: Sequence[RunMetadata]) -> list[RunMetadata]:
@@ -114,7 +115,7 @@ def drawn_runs(runs: Sequence[RunMetadata]) -> list[RunMetadata]:
     return [runs[index] for index in sorted(by_interest[:MAX_RUNS])]
 
 
-def _over_time(tables: Tables, runs: Sequence[RunMetadata], most: int) -> Section:
+def _over_time(tables: Tables, runs: Sequence[RunMetadata], limit: int) -> Section:
     section = Section("over-time", "Over time")
     points = max(60, min(MAX_POINTS, POINTS_IN_ALL // max(1, len(runs))))
     columns = ["second", "operation", "outcome", "throughput_per_s", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms"]
@@ -125,10 +126,10 @@ def _over_time(tables: Tables, runs: Sequence[RunMetadata], most: int) -> Sectio
         rows.sort(key=lambda row: (row["second"], row["operation"], row["outcome"]))
         _add(section, "Throughput over time", figures.throughput_over_time(tables, run.run, stages, points),
              partial(captions.throughput, tables, run.run, stages),
-             partial(grid, rows, "windows", columns[:4], most), index)  # fmt: skip
+             partial(grid, rows, "windows", columns[:4], limit), index)  # fmt: skip
         _add(section, "Response time over time", figures.response_time_over_time(tables, run.run, stages, points),
              partial(captions.response_time, tables, run.run, _merging_note(rows, points)),
-             partial(grid, rows, "windows", [c for c in columns if c != "throughput_per_s"], most), index)  # fmt: skip
+             partial(grid, rows, "windows", [c for c in columns if c != "throughput_per_s"], limit), index)  # fmt: skip
     return _or_note(section, "There are no windows of time: no request ended while the load ran.")
 
 
@@ -139,7 +140,7 @@ def _merging_note(rows: Sequence[Row], points: int) -> str:
     return f"Of every {-(-windows // points)} neighbouring windows, the one with the highest p99 is drawn."
 
 
-def _breakdown(tables: Tables, drawn: Sequence[RunMetadata], runs: Sequence[RunMetadata], most: int) -> Section:
+def _breakdown(tables: Tables, drawn: Sequence[RunMetadata], runs: Sequence[RunMetadata], limit: int) -> Section:
     section = Section("breakdown", "Where the time goes")
     points = max(60, min(MAX_POINTS, POINTS_IN_ALL // (2 * max(1, len(drawn)))))
     for index, run in enumerate(drawn):
@@ -150,9 +151,9 @@ def _breakdown(tables: Tables, drawn: Sequence[RunMetadata], runs: Sequence[RunM
         _add(section, "Phases over time",
              figures.phases_over_time(tables, run.run, run.stages(tables), points),
              partial(captions.phases_over_time, tables, run.run),
-             partial(grid, select(tables, "phase_windows", run=run.run), "phase_windows", most=most // 2),
+             partial(grid, select(tables, "phase_windows", run=run.run), "phase_windows", limit=limit // 2),
              index)  # fmt: skip
-        phases = _phases(tables, run.run, most // 2)
+        phases = _phases(tables, run.run, limit // 2)
         if phases and len(section.drawings) > drawings:
             section.drawings[drawings].tables.append(("Phases of each operation", phases))
         elif phases:
@@ -161,7 +162,7 @@ def _breakdown(tables: Tables, drawn: Sequence[RunMetadata], runs: Sequence[RunM
     return _or_note(section, "There is no breakdown: it needs traces of both tiers, with phases.")
 
 
-def _phases(tables: Tables, run: str, most: int) -> Grid | None:
+def _phases(tables: Tables, run: str, limit: int) -> Grid | None:
     """Moments and percentiles of each phase of each operation, in the order in which a request passes the phases."""
     labels = {phase.name: phase.label for phase in PHASES}
     order = list(labels)
@@ -169,7 +170,7 @@ def _phases(tables: Tables, run: str, most: int) -> Grid | None:
     for group in by_series(select(tables, "phases", run=run)).values():
         group.sort(key=lambda row: order.index(row["phase"]) if row["phase"] in labels else len(order))
         rows += [{**row, "phase": labels.get(row["phase"], row["phase"])} for row in group]
-    return grid(rows, "phases", PHASE_COLUMNS, most) if rows else None
+    return grid(rows, "phases", PHASE_COLUMNS, limit) if rows else None
 
 
 def _add_breakdown_by_point(section: Section, tables: Tables, runs: Sequence[RunMetadata]) -> None:
@@ -182,19 +183,20 @@ def _add_breakdown_by_point(section: Section, tables: Tables, runs: Sequence[Run
         rows = [row for run in experiment_runs for row in select(tables, "breakdown", run=run.run)]
         for operation, outcome in list(by_series(rows))[:2]:
             operation_rows = [row for row in rows if (row["operation"], row["outcome"]) == (operation, outcome)]
-            _add(section, f"{operation} at every point{_of(experiment, runs)}",
+            _add(section, f"{operation} at every point{_suffix(experiment, runs)}",
                  figures.breakdown_by_point(tables, experiment_runs, operation, outcome),
                  partial(captions.breakdown_by_point, operation_rows, labels),
                  partial(grid, [{**row, "run": titles[row["run"]]} for row in operation_rows], "breakdown",
                          [c for c in operation_rows[0] if c not in {"operation", "outcome"}]))  # fmt: skip
 
 
-def _distribution(tables: Tables, runs: Sequence[RunMetadata], most: int) -> Section:
+def _distribution(tables: Tables, runs: Sequence[RunMetadata], limit: int) -> Section:
     section = Section("distribution", "Distribution")
     for index, run in enumerate(runs):
         _add(section, "Distribution of the response time", figures.distribution(tables, run.run),
              partial(captions.distribution, tables, run.run),
-             partial(grid, select(tables, "distribution", run=run.run), "distribution", most=most), index)  # fmt: skip
+             partial(grid, select(tables, "distribution", run=run.run), "distribution", limit=limit),
+             index)  # fmt: skip
         _add(section, "Answered within a limit", figures.share_below_limits(tables, run.run),
              partial(captions.share_below_limits, tables, run.run),
              partial(_limits, tables, run.run), index)  # fmt: skip
@@ -260,34 +262,34 @@ def _effects(tables: Tables, level: float | None) -> Section:
     rows = select(tables, "effects", **WHOLE)
     several = len(distinct(rows, "experiment")) > 1
     for experiment in distinct(rows, "experiment"):
-        of = f", {experiment}" if several else ""
+        suffix = f", {experiment}" if several else ""
         for metric in (metric for metric in EFFECT_METRICS if any(row["metric"] == metric for row in rows)):
             name = METRICS[metric]
             metric_rows = select(tables, "effects", experiment=experiment, metric=metric, **WHOLE)
-            _add(section, f"Effects on {name}{of}", figures.effects(tables, experiment, metric),
+            _add(section, f"Effects on {name}{suffix}", figures.effects(tables, experiment, metric),
                  partial(captions.effects, tables, experiment, metric, level),
                  partial(grid, metric_rows, "effects", EFFECT_COLUMNS), half=True)  # fmt: skip
-            _add(section, f"Share of the variation of {name}{of}", figures.variation(tables, experiment, metric),
+            _add(section, f"Share of the variation of {name}{suffix}", figures.variation(tables, experiment, metric),
                  partial(captions.variation, tables, experiment, metric),
                  partial(grid, metric_rows, "effects", SHARE_COLUMNS), half=True)  # fmt: skip
             if metric in OPERATION_METRICS:
-                _add_operation_effects(section, tables, experiment, metric, of, level)
+                _add_operation_effects(section, tables, experiment, metric, suffix, level)
             signs = sign_table(tables, experiment, metric)
             if signs is not None:
-                section.grids.append((f"Sign table: {name}{of}", signs))
+                section.grids.append((f"Sign table: {name}{suffix}", signs))
     return _or_note(section, "There are no effects: they need a 2k design, with every factor at two levels.")
 
 
 def _add_operation_effects(
-    section: Section, tables: Tables, experiment: str, metric: str, of: str, level: float | None
+    section: Section, tables: Tables, experiment: str, metric: str, suffix: str, level: float | None
 ) -> None:
     name, series_columns = METRICS[metric], ("operation", "outcome")
     rows = [row for group in operation_effects(tables, experiment, metric).values() for row in group]
-    _add(section, f"Effects on {name} of each operation{of}",
+    _add(section, f"Effects on {name} of each operation{suffix}",
          figures.effects_by_operation(tables, experiment, metric),
          partial(captions.effects_by_operation, tables, experiment, metric, level),
          partial(grid, rows, "effects", (*series_columns, *EFFECT_COLUMNS)), half=True)  # fmt: skip
-    _add(section, f"Share of the variation of {name} of each operation{of}",
+    _add(section, f"Share of the variation of {name} of each operation{suffix}",
          figures.variation_by_operation(tables, experiment, metric),
          partial(captions.variation_by_operation, tables, experiment, metric),
          partial(grid, rows, "effects", (*series_columns, *SHARE_COLUMNS)), half=True)  # fmt: skip
@@ -306,16 +308,16 @@ def _models(tables: Tables, level: float | None) -> Section:
     return _or_note(section, "There are no models: they need closed loops with two or more numbers of clients.")
 
 
-def _resources(tables: Tables, runs: Sequence[RunMetadata], most: int) -> Section:
+def _resources(tables: Tables, runs: Sequence[RunMetadata], limit: int) -> Section:
     section = Section("resources", "Queues and processor time")
     for index, run in enumerate(runs):
         stages = run.stages(tables)
         _add(section, "Queue lengths", figures.queue_lengths(tables, run.run, stages),
              partial(captions.queue_lengths, tables, run.run),
-             partial(grid, select(tables, "queues", run=run.run), "queues", most=most), index)  # fmt: skip
+             partial(grid, select(tables, "queues", run=run.run), "queues", limit=limit), index)  # fmt: skip
         _add(section, "Processor time", figures.processor_time(tables, run.run, stages),
              partial(captions.processor_time, tables, run.run),
-             partial(grid, select(tables, "costs", run=run.run), "costs", most=most), index)  # fmt: skip
+             partial(grid, select(tables, "costs", run=run.run), "costs", limit=limit), index)  # fmt: skip
     return _or_note(section, "There are no samples of queues and processes: only runs of the laboratory have them.")
 
 
@@ -344,7 +346,8 @@ def _count_passed(rows: Sequence[Row]) -> str:
     return ""
 
 
-def _of(experiment: str, runs: Sequence[RunMetadata]) -> str:
+def _suffix(experiment: str, runs: Sequence[RunMetadata]) -> str:
+    """The experiment for a title, if there are several."""
     return f", {experiment}" if len({run.experiment for run in runs}) > 1 else ""
 
 
