@@ -51,12 +51,12 @@ CSV_ROWS, MLMQ_LINES, MLMQ_FILES, RUN_ROWS, RUN_SECONDS = 20_000, 264_000, 25, 1
 EARLIER_RUNS = 60
 
 Steps = Mapping[str, Callable[[], float]]
-"""What takes turns, each with the seconds that it took."""
+"""The steps that take turns; each returns its seconds."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for."""
+    """The settings of the bench."""
 
     size: pipeline_data.Size
     rounds: int
@@ -72,14 +72,14 @@ def main() -> None:
         size = pipeline_data.Size(arguments.rows, arguments.runs, arguments.seconds)
         settings = Settings(size, arguments.rounds, arguments.run_rows, work)
         parts = {"small": small, "duckdb": with_duckdb, "adding": adding}
-        found: dict[str, Any] = {"rows": size.rows, "runs": size.runs, "rounds": settings.rounds, "cores": CORES}
-        found["load_average"] = os.getloadavg()[0]
+        measurements: dict[str, Any] = {"rows": size.rows, "runs": size.runs, "rounds": settings.rounds, "cores": CORES}
+        measurements["load_average"] = os.getloadavg()[0]
         for part in arguments.only or PARTS:
-            found |= parts[part](settings)
+            measurements |= parts[part](settings)
     if arguments.json:
-        print(json.dumps(found))
+        print(json.dumps(measurements))
     else:
-        for name, value in found.items():
+        for name, value in measurements.items():
             _show(name, value)
 
 
@@ -115,27 +115,27 @@ def _show(name: str, value: Any) -> None:
         print(f"{name:45} {text:>15}")
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
 def _in_turn(rounds: int, steps: Steps) -> dict[str, float]:
-    """The median seconds of each; every second round goes backwards."""
+    """The median seconds of each step; every second round is in reverse order."""
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     for number in range(rounds):
         for name in list(steps)[:: 1 if number % 2 == 0 else -1]:
             seconds[name].append(steps[name]())
-            _say(f"{name}: {seconds[name][-1]:.2f} s")
-    return {name: round(statistics.median(found), 3) for name, found in seconds.items()}
+            _log(f"{name}: {seconds[name][-1]:.2f} s")
+    return {name: round(statistics.median(values), 3) for name, values in seconds.items()}
 
 
 def _timed(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    start = time.perf_counter()
     work()
-    return time.perf_counter() - began
+    return time.perf_counter() - start
 
 
-def _empty(folder: Path) -> Path:
+def _empty_folder(folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
@@ -153,7 +153,7 @@ def _spark(work: Path) -> SparkSession:
     return spark
 
 
-def _analysed(spark: SparkSession, folder: Path, requests: Path) -> Analysis:
+def _analyze(spark: SparkSession, folder: Path, requests: Path) -> Analysis:
     return job.analyze(spark, readers.reader("native", [folder]), requests=str(requests))
 
 
@@ -163,27 +163,27 @@ class Comparison:
     def __init__(self, settings: Settings, spark: SparkSession) -> None:
         self._spark, self._work = spark, settings.work
         self._traces = pipeline_data.traces(settings.work, settings.size)
-        self._ours, self._theirs = (settings.work / f"requests-of-{whose}" for whose in ("spark", "duckdb"))
+        self._ours, self._theirs = (settings.work / f"requests-of-{engine}" for engine in ("spark", "duckdb"))
         self._times = run_times(self._traces)
         self.tables: dict[str, Mapping[str, pa.Table]] = {}
         self.steps: list[Mapping[str, float]] = []
 
     def spark_from_traces(self) -> float:
-        _empty(self._ours)
+        _empty_folder(self._ours)
         seconds = self.spark_from_requests()
         self.steps.append(self._seconds | {"whole": seconds})
         return seconds
 
     def spark_from_requests(self) -> float:
-        began = time.perf_counter()
-        analysis = _analysed(self._spark, self._traces, self._ours)
-        seconds = time.perf_counter() - began
+        start = time.perf_counter()
+        analysis = _analyze(self._spark, self._traces, self._ours)
+        seconds = time.perf_counter() - start
         self.tables["spark"], self._seconds = analysis.tables, analysis.facts["seconds"]
         return seconds
 
     def spark_same_tables_from_traces(self) -> float:
         """The requests, and no more tables than DuckDB makes."""
-        _empty(self._ours)
+        _empty_folder(self._ours)
         return self.spark_same_tables_from_requests()
 
     def spark_same_tables_from_requests(self) -> float:
@@ -206,22 +206,22 @@ class Comparison:
         return self._duckdb_from_traces(pipeline_duckdb.requests_by_run)
 
     def _duckdb_from_traces(self, requests_of: Callable[..., pa.Table]) -> float:
-        out = _empty(self._theirs)
-        began = time.perf_counter()
+        out = _empty_folder(self._theirs)
+        start = time.perf_counter()
         with self._connection() as connection:
             reasons = requests_of(connection, self._traces, out)
             files = [str(path) for path in sorted(out.glob("requests*.parquet"))]
             tables = pipeline_duckdb.tables(connection, files, f"{out}/names.parquet", self._times)
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - start
         self._compare(tables | {"reject_reasons": reasons})
         return seconds
 
     def duckdb_from_requests(self) -> float:
-        began = time.perf_counter()
+        start = time.perf_counter()
         with self._connection() as connection:
             files = [f"{self._ours}/data/**/*.parquet"]
             tables = pipeline_duckdb.tables(connection, files, f"{self._ours}/names/**/*.parquet", self._times)
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - start
         self._compare(tables | {"reject_reasons": self.tables["spark"]["reject_reasons"]})
         return seconds
 
@@ -229,11 +229,11 @@ class Comparison:
         return pipeline_duckdb.connect(CORES, DUCKDB_MEMORY, self._work / "duckdb")
 
     def _compare(self, theirs: Mapping[str, pa.Table]) -> None:
-        for sentence in differences(self.tables["spark"], theirs):
-            raise SystemExit(f"the tables differ: {sentence}")
+        for difference in differences(self.tables["spark"], theirs):
+            raise SystemExit(f"the tables differ: {difference}")
 
     def compare_requests(self) -> None:
-        """Those that Spark has written, and those that DuckDB has."""
+        """Raise SystemExit if the requests from Spark and from DuckDB differ."""
         ours = (f"{self._ours}/data/**/*.parquet", f"{self._ours}/names/**/*.parquet")
         theirs = (f"{self._theirs}/requests*.parquet", f"{self._theirs}/names.parquet")
         with self._connection() as connection:
@@ -241,7 +241,7 @@ class Comparison:
                 raise SystemExit("the requests that Spark has written are not those that DuckDB has written")
 
     def clean(self) -> None:
-        """Remove what was written."""
+        """Delete the requests."""
         for folder in (self._ours, self._theirs):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -287,7 +287,7 @@ def with_duckdb(settings: Settings) -> dict[str, Any]:
 
 
 def _peaks() -> dict[str, float]:
-    """The most memory that Java and this process had, in GiB."""
+    """The peak memory of Java and of this process, in GiB."""
     own = psutil.Process()
     java = [child for child in own.children(recursive=True) if child.name() == "java"]
     peaks = {}
@@ -308,12 +308,12 @@ spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
 spark.range(1000).selectExpr("sum(id)").collect()
 spark.stop()
 """
-"""As a person would write it, without settings of ours."""
+"""A plain start of Spark, without settings of ours."""
 
 
 def small(settings: Settings) -> dict[str, Any]:
     """Whole commands, as multiples of a bare start of Spark."""
-    folder = _empty(settings.work / "small")
+    folder = _empty_folder(settings.work / "small")
     mapping = pipeline_data.make_csv(folder / "csv", CSV_ROWS)
     pipeline_data.make_mlmq_logs(folder / "mlmq", MLMQ_LINES, MLMQ_FILES)
     pipeline_data.make_run(folder / "run", 1, RUN_ROWS // 2, RUN_SECONDS)
@@ -330,48 +330,48 @@ def small(settings: Settings) -> dict[str, Any]:
 
 
 def _command(folder: Path, *flags: str) -> float:
-    """The seconds of `stafette analyze`, of a folder that nobody has analysed."""
+    """The seconds of `stafette analyze` for a folder without stored requests or results."""
     for name in (ANALYSIS, REQUESTS):
         shutil.rmtree(folder / name, ignore_errors=True)
     return _timed(lambda: _run("-m", "stafette", "analyze", str(folder), *flags))
 
 
 def _run(*arguments: str) -> None:
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"a command failed: {' '.join(arguments)[:200]}: {done.stderr.strip()[-2000:]}")
+    process = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise SystemExit(f"a command failed: {' '.join(arguments)[:200]}: {process.stderr.strip()[-2000:]}")
 
 
 # One more run
 
 
 def adding(settings: Settings) -> dict[str, Any]:
-    """One more run to those that are analysed, against that one alone; from traces to all tables."""
+    """One more run beside analysed ones, against this run alone; from traces to all tables."""
     spark = _spark(settings.work)
     folder, requests, alone = (settings.work / f"adding-{name}" for name in ("runs", "requests", "alone"))
-    _empty(folder)
+    _empty_folder(folder)
     for number in range(1, EARLIER_RUNS + 1):
         pipeline_data.make_run(folder / f"{number:03d}", number, settings.run_rows // 2, RUN_SECONDS)
-    _analysed(spark, folder, _empty(requests))
+    _analyze(spark, folder, _empty_folder(requests))
     last = f"{EARLIER_RUNS + 1:03d}"
     pipeline_data.make_run(folder / last, EARLIER_RUNS + 1, settings.run_rows // 2, RUN_SECONDS)
     earlier = _batches(requests)
 
-    def added() -> float:
+    def add_run() -> float:
         for path in _batches(requests) - earlier:
             shutil.rmtree(path)
-        return _timed(lambda: _analysed(spark, folder, requests))
+        return _timed(lambda: _analyze(spark, folder, requests))
 
-    def by_itself() -> float:
-        _empty(alone)
-        return _timed(lambda: _analysed(spark, folder / last, alone))
+    def analyze_alone() -> float:
+        _empty_folder(alone)
+        return _timed(lambda: _analyze(spark, folder / last, alone))
 
-    steps = {"alone": by_itself, "added": added}
+    steps = {"alone": analyze_alone, "added": add_run}
     for step in steps.values():
         step()
     seconds = _in_turn(settings.rounds, steps)
     if len(store.stored_runs(spark, str(requests))) != EARLIER_RUNS + 1:
-        raise SystemExit(f"the requests of {EARLIER_RUNS + 1} runs should be kept, and are not")
+        raise SystemExit(f"the requests of {EARLIER_RUNS + 1} runs should be stored, and are not")
     for path in (folder, requests, alone):
         shutil.rmtree(path)
     return {"adding_to_alone": seconds["added"] / seconds["alone"], "adding_seconds": seconds}

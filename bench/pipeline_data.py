@@ -48,27 +48,27 @@ request = "request"
 """
 MLMQ_HEADER = "BrokerConfiguration Scenario[SimpleShutdownBroker] Port[8099] WorkerThreadCount[4]"
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is made."""
+    """The size of the input."""
 
     rows: int
-    """Of all traces, those of clients and brokers together."""
+    """The rows of all traces, of clients and brokers together."""
     runs: int
     seconds: int
     """The load of each run."""
 
     @property
     def folder(self) -> str:
-        """The name of the folder that it goes to."""
+        """The name of its folder."""
         return f"traces-{self.rows}-{self.runs}-{self.seconds}"
 
 
 def traces(work: Path, size: Size) -> Path:
-    """The folder with the runs; it is made unless it is there, complete."""
+    """The folder with the runs; it is made unless it exists and is complete."""
     folder = work / size.folder
     complete = folder.with_suffix(".complete")
     if not complete.exists():
@@ -96,7 +96,7 @@ def make_run(folder: Path, number: int, requests: int, seconds: int) -> None:
     for first in range(0, requests, trace.CHUNK_ROWS):
         count = min(trace.CHUNK_ROWS, requests - first)
         until = min(first + count, requests)
-        part = Window(*(begin + place * seconds * SECOND // requests for place in (first, until)))
+        part = Window(*(begin + index * seconds * SECOND // requests for index in (first, until)))
         for tier, table in _chunk(rng, run, part, first, count):
             files[tier].add(table)
     for tier_files in files.values():
@@ -110,18 +110,18 @@ class _TraceFiles:
 
     def __init__(self, folder: Path, tier: str) -> None:
         self._folder, self._tier = folder, tier
-        self._waiting = trace.SCHEMA.empty_table()
+        self._buffer = trace.SCHEMA.empty_table()
         self._files = self._rows = 0
 
     def add(self, rows: pa.Table) -> None:
-        self._waiting = pa.concat_tables([self._waiting, rows])
-        while len(self._waiting) >= trace.CHUNK_ROWS:
-            self._write(self._waiting.slice(0, trace.CHUNK_ROWS))
-            self._waiting = self._waiting.slice(trace.CHUNK_ROWS)
+        self._buffer = pa.concat_tables([self._buffer, rows])
+        while len(self._buffer) >= trace.CHUNK_ROWS:
+            self._write(self._buffer.slice(0, trace.CHUNK_ROWS))
+            self._buffer = self._buffer.slice(trace.CHUNK_ROWS)
 
     def close(self) -> None:
-        if len(self._waiting):
-            self._write(self._waiting)
+        if len(self._buffer):
+            self._write(self._buffer)
         report = {"tier": self._tier, "node": f"{self._tier}-1", "rows": self._rows, "dropped": 0, "why": None}
         (self._folder / f"{self._tier}-{self._tier}-1-1.json").write_text(json.dumps(report))
 
@@ -145,15 +145,15 @@ def _chunk(rng: np.random.Generator, run: str, part: Window, first: int, count: 
     phases = {name: _lengths(rng, mean, count) for name, mean in BROKER_PHASES.items()}
     phases["parked_ns"] = phases["parked_ns"] * operation
     span, client_span = (np.sum(list(parts.values()), axis=0) for parts in (phases, own))
-    there, back = (20_000 + _lengths(rng, 30_000, count) for _ in range(2))
-    broker_start = start + own["queue_ns"] + own["encode_ns"] + there
+    to_broker, to_client = (20_000 + _lengths(rng, 30_000, count) for _ in range(2))
+    broker_start = start + own["queue_ns"] + own["encode_ns"] + to_broker
     request = np.arange(first, first + count)
     codes = {"client": request % CLIENTS, "operation": operation, "outcome": outcome}
     numbers = {"bytes": rng.integers(50, 2000, count), "messages": (outcome == OK).astype(np.int64)}
     number = request // CLIENTS + 1
     client = _table(
         run, "client", codes, numbers | own | {"request": np.where(unsent, 0, number)} |
-        _times(start, start + client_span + there + back + span),
+        _times(start, start + client_span + to_broker + to_client + span),
     )  # fmt: skip
     broker = _table(
         run, "broker", codes, numbers | phases | {"request": number, "batch": rng.integers(1, 32, count)} |
@@ -163,15 +163,15 @@ def _chunk(rng: np.random.Generator, run: str, part: Window, first: int, count: 
     yield "broker", broker.filter(pa.array(~(unsent | lost)))
 
 
-def _lengths(rng: np.random.Generator, mean: int, count: int) -> Whole:
+def _lengths(rng: np.random.Generator, mean: int, count: int) -> Integers:
     return rng.exponential(mean, count).astype(np.int64)
 
 
-def _times(start: Whole, end: Whole) -> dict[str, Whole]:
+def _times(start: Integers, end: Integers) -> dict[str, Integers]:
     return {"intended_ns": start, "start_ns": start, "end_ns": end}
 
 
-def _table(run: str, tier: str, codes: dict[str, Whole], numbers: dict[str, Whole]) -> pa.Table:
+def _table(run: str, tier: str, codes: dict[str, Integers], numbers: dict[str, Integers]) -> pa.Table:
     count = len(numbers["bytes"])
     texts = {"client": [f"alice-{number}" for number in range(1, CLIENTS + 1)], "operation": OPERATIONS,
              "outcome": OUTCOMES}  # fmt: skip
@@ -181,8 +181,8 @@ def _table(run: str, tier: str, codes: dict[str, Whole], numbers: dict[str, Whol
 
     def column(field: pa.Field) -> pa.Array:
         if field.name in names:
-            places, words = names[field.name]
-            return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), pa.array(words))
+            indexes, words = names[field.name]
+            return pa.DictionaryArray.from_arrays(pa.array(indexes.astype(np.int32)), pa.array(words))
         return pa.array(numbers[field.name], field.type) if field.name in numbers else pa.nulls(count, field.type)
 
     return pa.Table.from_arrays([column(field) for field in trace.SCHEMA], schema=trace.SCHEMA)
@@ -244,8 +244,8 @@ def make_mlmq_logs(folder: Path, lines: int, files: int) -> None:
         took = rng.exponential(20, count).astype(np.int64).tolist()
         moments = (BEGIN // 1_000_000 + np.sort(rng.integers(0, 120_000, count))).tolist()
         actions = _CLIENT_ACTIONS if of_client else _BROKER_ACTIONS
-        chosen = rng.integers(0, len(actions), count).tolist()
-        rows = [f"{a};{at};{actions[action]}" for a, at, action in zip(took, moments, chosen, strict=True)]
+        indexes = rng.integers(0, len(actions), count).tolist()
+        rows = [f"{duration};{at};{actions[index]}" for duration, at, index in zip(took, moments, indexes, strict=True)]
         path.write_text("\n".join([MLMQ_HEADER, *rows]) + "\n")
 
 

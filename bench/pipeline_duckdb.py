@@ -1,7 +1,7 @@
-"""What the pipeline makes, made with DuckDB: requests as Parquet, and the tables that are made of them.
+"""The pipeline's results, made with DuckDB: requests as Parquet, and the tables of these requests.
 
-Codes are hashes of DuckDB's own; everything else is the same to the last digit. Tables are asked for as a person who
-knows SQL would: one statement each, on the Parquet files.
+Codes are hashes of DuckDB's own; everything else is the same to the last digit. Each table is one statement on the
+Parquet files, as a person who knows SQL would write it.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ NETWORK = f"end_ns - intended_ns - {OWN_NETWORK} - (broker_end_ns - broker_start
 
 
 def connect(cores: int, memory: str, spill: Path) -> duckdb.DuckDBPyConnection:
-    """A connection without anything in its memory."""
+    """A connection with an empty memory."""
     return duckdb.connect(config={"threads": cores, "memory_limit": memory, "temp_directory": str(spill)})
 
 
 class Checks:
-    """Which names are in the traces, and what is wrong with their rows: one pass over all columns."""
+    """The names in the traces, and the problems of their rows: one pass over all columns."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, traces: Path, out: Path) -> None:
         connection.execute(
@@ -81,7 +81,7 @@ class Checks:
 
 
 def requests_at_once(connection: duckdb.DuckDBPyConnection, traces: Path, out: Path) -> pa.Table:
-    """Write the requests of all runs with one join; returns how many rows had which problem."""
+    """Write the requests of all runs with one join; returns the number of rows with each problem."""
     checks = Checks(connection, traces, out)
     keys = "c.run = b.run AND c.client = b.client AND c.number = b.number"
     _join(connection, f"{traces}/**/traces/*.parquet", checks.where, keys, out / "requests.parquet")
@@ -129,12 +129,12 @@ def _make_groups(connection: duckdb.DuckDBPyConnection, times: Sequence[RunTimes
          "measured_start": span.measured.start_ns, "measured_end": span.measured.end_ns} for span in times
     ]  # fmt: skip
     connection.register("given_times", pa.Table.from_pylist(rows))
-    whole = CODE.replace("operation", "'all'").replace("outcome", "'answered'")
+    answered_code = CODE.replace("operation", "'all'").replace("outcome", "'answered'")
     connection.execute(
         f"""CREATE OR REPLACE TABLE times AS SELECT run_code, given_times.* FROM given_times
             JOIN (SELECT DISTINCT run, run_code FROM names) USING (run);
         CREATE OR REPLACE TABLE own AS SELECT DISTINCT code, tier, operation, outcome,
-            CASE WHEN outcome IN ({SUCCESS}) THEN {whole} END AS whole FROM names;
+            CASE WHEN outcome IN ({SUCCESS}) THEN {answered_code} END AS whole FROM names;
         CREATE OR REPLACE TABLE codes AS SELECT code, tier, operation, outcome FROM own
             UNION SELECT whole, tier, 'all', 'answered' FROM own WHERE whole IS NOT NULL;
         CREATE OR REPLACE VIEW by_tier AS {BY_TIER}"""
@@ -147,19 +147,19 @@ def _ranked(percentiles: dict[str, int]) -> str:
 
 
 def _picked(percentiles: dict[str, int]) -> str:
-    return ", ".join(f"ranked[{place}] / 1000 AS {name}" for place, name in enumerate(percentiles, 1))
+    return ", ".join(f"ranked[{index}] / 1000 AS {name}" for index, name in enumerate(percentiles, 1))
 
 
-def _both(figures: str, keys: str = "") -> str:
-    """Figures of each group, and of all answered requests, from `rows`."""
+def _with_answered(metrics: str, keys: str = "") -> str:
+    """The metrics of each group, and of all answered requests, from `rows`."""
     return f"""
-        SELECT run_code, code, {keys} {figures} FROM rows GROUP BY ALL
-        UNION ALL SELECT run_code, whole, {keys} {figures} FROM rows JOIN own USING (code)
+        SELECT run_code, code, {keys} {metrics} FROM rows GROUP BY ALL
+        UNION ALL SELECT run_code, whole, {keys} {metrics} FROM rows JOIN own USING (code)
         WHERE whole IS NOT NULL GROUP BY ALL"""
 
 
 def _summary() -> str:
-    figures = f"""count(*) FILTER (begun) AS count, avg(response_ns) FILTER (begun) / 1e6 AS mean_ms,
+    metrics = f"""count(*) FILTER (begun) AS count, avg(response_ns) FILTER (begun) / 1e6 AS mean_ms,
         stddev_samp(response_ns) FILTER (begun) / 1e6 AS stddev_ms,
         quantile_disc(response_ns // 1000, {_ranked(PERCENTILES)}) FILTER (begun) AS ranked,
         max(response_ns) FILTER (begun) / 1e6 AS max_ms, count(*) FILTER (done) AS answers,
@@ -169,7 +169,7 @@ def _summary() -> str:
             SELECT by_tier.*, begin_ns >= measured_start AND begin_ns < measured_end AS begun,
                 end_ns >= measured_start AND end_ns < measured_end AS done
             FROM by_tier JOIN times USING (run_code) WHERE begun OR done),
-        figures AS ({_both(figures)})
+        figures AS ({_with_answered(metrics)})
         SELECT run, tier, operation, outcome, count, mean_ms, stddev_ms, {_picked(PERCENTILES)}, max_ms,
             answers / ((measured_end - measured_start) / 1e9) AS throughput_per_s, bytes, messages
         FROM figures JOIN times USING (run_code) JOIN codes USING (code)"""
@@ -183,11 +183,11 @@ def _windows() -> str:
         coalesce(sum(response_ns) FILTER ({inside}), 0) AS measured_total_ns"""
     ended = """count(*) AS answers,
         count(*) FILTER (end_ns >= measured_start AND end_ns < measured_end) AS measured_answers"""
-    whole = "(SELECT *, ({moment} - load_start) // window_ns AS number FROM by_tier JOIN times USING (run_code) " \
+    events = "(SELECT *, ({moment} - load_start) // window_ns AS number FROM by_tier JOIN times USING (run_code) " \
         "WHERE {moment} >= load_start AND {moment} < load_end)"  # fmt: skip
     return f"""WITH
-        begun AS (WITH rows AS NOT MATERIALIZED {whole.format(moment="begin_ns")} {_both(begun, "number,")}),
-        ended AS (WITH rows AS NOT MATERIALIZED {whole.format(moment="end_ns")} {_both(ended, "number,")}),
+        begun AS (WITH rows AS NOT MATERIALIZED {events.format(moment="begin_ns")} {_with_answered(begun, "number,")}),
+        ended AS (WITH rows AS NOT MATERIALIZED {events.format(moment="end_ns")} {_with_answered(ended, "number,")}),
         lengths AS (SELECT *, least(load_start + (number + 1) * window_ns, load_end) - load_start - number * window_ns
             AS length FROM begun FULL JOIN ended USING (run_code, code, number)
             JOIN times USING (run_code) JOIN codes USING (code))
@@ -221,13 +221,13 @@ def _joins() -> str:
 
 
 def same_requests(connection: duckdb.DuckDBPyConnection, ours: tuple[str, str], theirs: tuple[str, str]) -> bool:
-    """Whether two places, each with its requests and its names, have the same requests, whatever their codes."""
+    """Whether two pairs of files, requests and names, have the same requests, whatever their codes."""
     return _sum_of(connection, *ours) == _sum_of(connection, *theirs)
 
 
 def _sum_of(connection: duckdb.DuckDBPyConnection, requests: str, names: str) -> tuple[object, ...]:
-    """How many rows there are, and the sum of a hash of each with names in place of codes."""
-    found = connection.execute(
+    """The number of rows, and the sum of their hashes with names instead of codes."""
+    row = connection.execute(
         f"""WITH names AS (FROM read_parquet('{names}', hive_partitioning = false)),
         runs AS (SELECT DISTINCT run_code, run FROM names),
         codes AS (SELECT DISTINCT code, tier || '/' || operation || '/' || outcome AS text FROM names),
@@ -237,5 +237,5 @@ def _sum_of(connection: duckdb.DuckDBPyConnection, requests: str, names: str) ->
             LEFT JOIN codes b ON b.code = broker_code)
         SELECT count(*), sum(hash(named)) FROM named"""
     ).fetchone()
-    assert found is not None
-    return found
+    assert row is not None
+    return row
