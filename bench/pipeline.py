@@ -175,6 +175,7 @@ class Comparison:
         return seconds
 
     def spark_from_requests(self) -> float:
+        shutil.rmtree(self._ours / "aggregates", ignore_errors=True)
         start = time.perf_counter()
         analysis = _analyze(self._spark, self._traces, self._ours)
         seconds = time.perf_counter() - start
@@ -378,7 +379,7 @@ def adding(settings: Settings) -> dict[str, Any]:
 
 
 def _batches(requests: Path) -> set[Path]:
-    return set(requests.glob("*/*=*"))
+    return set(requests.glob("*/added=*"))
 
 
 if __name__ == "__main__":

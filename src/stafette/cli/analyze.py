@@ -103,7 +103,7 @@ def analyze(
         raise InvalidRequest("--master and --remote exclude each other; give one of them")
     say("starting Spark")
     from stafette.pipeline import input_size, job, session, store, upload
-    from stafette.pipeline.sources import readers
+    from stafette.pipeline.sources import files, readers
     from stafette.report import page
 
     quick = not follow and input_size.is_small(folders)
@@ -112,9 +112,9 @@ def analyze(
         if follow:
             _follow(spark, Path(folders[0]), window, as_json=as_json)
         read = readers.reader(source.value, folders, mapping)
-        kept_requests = requests or store.default_root(folders[0], target)
+        root = files.location(requests) if requests else store.default_root(folders[0], target)
         with upload.result_folder(spark, target) as folder:
-            analysis = job.analyze(spark, read, requests=kept_requests, out=folder, options=options, progress=say)
+            analysis = job.analyze(spark, read, requests=root, out=folder, options=options, progress=say)
             report = page.write(folder)
     finally:
         spark.stop()

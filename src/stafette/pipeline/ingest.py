@@ -36,7 +36,9 @@ class Reader(Protocol):
 class Requests:
     """The requests of runs, and what the results need besides."""
 
+    root: str
     source: Source
+    stored: store.Runs
     frame: DataFrame
     rejects: DataFrame
     runs: Sequence[Run]
@@ -44,15 +46,27 @@ class Requests:
     groups: DataFrame
     """The codes with their names, from `results.group_names`."""
 
+    def addition(self, run: str) -> str | None:
+        """The addition with the requests of a run; None if it has none."""
+        stored_run = self.stored.get("", self.stored.get(run))
+        return stored_run.added if stored_run is not None else None
+
+    def of_runs(self, runs: Sequence[str]) -> DataFrame:
+        """The requests of these runs, or of all if the source does not know its runs; partitions are of their size."""
+        spark, keys = self.frame.sparkSession, [""] if "" in self.stored else runs
+        store.set_partitions(spark, sum(self.source.bytes.get(key, 0) for key in keys), store.RESULT_BYTES)
+        if len(keys) == len(self.stored):
+            return self.frame
+        return store.requests_of(spark, self.root, {run: self.stored[run] for run in keys})
+
 
 def ingest(spark: SparkSession, read: Reader, root: str) -> Requests:
     """The requests of a source: those of new traces are added to the ones that are stored below `root`."""
     stored_runs = store.stored_runs(spark, root)
     source = read(spark, kept=frozenset(run.fingerprint for run in stored_runs.values()))
     if source.fresh:
-        store.set_partitions(spark, source.bytes, store.JOIN_BYTES)
+        store.set_partitions(spark, sum(source.bytes.get(run, 0) for run in source.fresh), store.JOIN_BYTES)
         stored_runs |= _add(spark, root, source)
-    store.set_partitions(spark, source.bytes, store.RESULT_BYTES)
     runs = {run: stored_runs[run] for run in source.fingerprints if run in stored_runs}
     if not runs:
         raise InvalidRequest("no run is done, or none has any rows; wait for one to end, or use --follow")
@@ -63,7 +77,9 @@ def ingest(spark: SparkSession, read: Reader, root: str) -> Requests:
         {row["code"]: (row["tier"], row["operation"], row["outcome"]) for row in name_rows},
     )
     return Requests(
+        root,
         source,
+        runs,
         frame,
         store.rejects_of(spark, root, runs, {run.run: run.folder for run in source.runs}),
         source.runs or runs_of(frame, names.runs, source.folders),

@@ -22,7 +22,7 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from stafette.pipeline import models, over_runs, results, run_checks, run_tables, sample_tables, store, times
+from stafette.pipeline import aggregates, models, over_runs, run_checks, run_tables, sample_tables, store
 from stafette.pipeline.ingest import Reader, Requests, check_windows, ingest, spans_of
 from stafette.pipeline.options import Options
 from stafette.pipeline.run_tables import Group, Series
@@ -93,7 +93,9 @@ def _analyze(
         check_windows(spans)
     with clock.step("aggregate"):
         if options.warm_up == "auto":
-            spans = _cut_warm_ups(spans, _series(requests, spans))
+            tables = aggregates.aggregate(requests, spans, options.limits_us, [aggregates.WINDOWS])
+            by_run = {span.run: span for span in spans}
+            spans = _cut_warm_ups(spans, run_tables.series(tables[aggregates.WINDOWS], requests.names, by_run))
         tables, groups = _run_tables(requests, spans, options)
     with clock.step("samples"):
         second_tables, bad_samples = _samples(requests.source, spans)
@@ -129,27 +131,16 @@ def _after(span: RunTimes, seconds: float) -> int:
     return span.load.start_ns + round(seconds * SECOND)
 
 
-def _series(requests: Requests, spans: Sequence[RunTimes]) -> dict[Group, Series]:
-    """The windows of each group."""
-    run_times = times.frame(requests.frame.sparkSession, spans)
-    windows = results.windows(results.by_tier(requests.frame), run_times, requests.groups, spans[0].window_ns)
-    return run_tables.series(windows.toArrow(), requests.names, {span.run: span for span in spans})
-
-
 def _run_tables(
     requests: Requests, spans: Sequence[RunTimes], options: Options
 ) -> tuple[dict[str, pa.Table], dict[Group, Series]]:
     """All tables of single runs, and the windows of each group."""
     by_run, names = {span.run: span for span in spans}, requests.names
-    run_times = times.frame(requests.frame.sparkSession, spans)
-    rows = results.by_tier(requests.frame)
-    counts = results.measured_counts(rows, run_times, requests.groups).persist()
-    metrics = results.summary(counts, options.limits_us).toArrow().to_pylist()
-    bins = results.distribution(counts).toArrow().to_pylist()
-    counts.unpersist()
-    groups = _series(requests, spans)
-    by_window = results.tiers(requests.frame, run_times).toArrow().to_pylist()
-    phases = results.phases(requests.frame, run_times).toArrow().to_pylist()
+    tables = aggregates.aggregate(requests, spans, options.limits_us)
+    metrics, bins, by_window, phases = (
+        tables[name].to_pylist() for name in (aggregates.METRICS, aggregates.BINS, aggregates.TIERS, aggregates.PHASES)
+    )
+    groups = run_tables.series(tables[aggregates.WINDOWS], names, by_run)
     stationarity = run_checks.stationary(spans, groups)
     return {
         "summary": run_tables.summary(metrics, groups, names, by_run, run_checks.trends(stationarity), options.level),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -30,10 +31,10 @@ class Options:
             raise InvalidRequest(f"a window of {self.window_s:g} s cannot be; use 0.001 to 86400")
         if not 0 < self.level < 1:
             raise InvalidRequest(f"a level of confidence of {self.level:g} is not between 0 and 1; 0.95 is usual")
-        if isinstance(self.warm_up, float | int) and self.warm_up < 0:
+        if isinstance(self.warm_up, float | int) and not 0 <= self.warm_up < math.inf:
             raise InvalidRequest(f"a warm-up of {self.warm_up:g} s cannot be; give 0 or more")
         for limit in self.limits_ms:
-            if limit <= 0 or abs(limit * 1000 - round(limit * 1000)) > 1e-6:
+            if not 0 < limit < math.inf or abs(limit * 1000 - round(limit * 1000)) > 1e-6:
                 raise InvalidRequest(f"a limit of {limit:g} ms cannot be; give whole microseconds, such as 0.25")
 
     @property

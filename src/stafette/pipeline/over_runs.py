@@ -124,9 +124,12 @@ def effects(all_metrics: Sequence[RunMetrics], level: float) -> tuple[pa.Table, 
             ]
             if not observations:
                 continue
+            if any(observation.run.levels.keys() != observations[0].run.levels.keys() for observation in observations):
+                reasons.append(f"effects of {subject}: its runs have different factors; analyse each series alone")
+                break
             factors = {
                 name: [_text(observation.run.levels[name]) for observation in observations]
-                for name in experiment_metrics[0].run.levels
+                for name in observations[0].run.levels
             }
             try:
                 analysis = factorial.analyse(

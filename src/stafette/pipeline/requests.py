@@ -7,7 +7,7 @@ and outcome. `names_of` has the names of the codes.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
@@ -44,18 +44,28 @@ NAMES = StructType(
 """`answered_code` is the code of all answered requests of the tier, which have rows of their own here."""
 
 
-def of_traces(rows: DataFrame, *, paired: bool = True, repeated: bool = False) -> DataFrame:
+def of_traces(
+    rows: DataFrame,
+    *,
+    paired: bool = True,
+    repeated: bool = False,
+    row_counts: tuple[Observation, Observation] | None = None,
+) -> DataFrame:
     """The requests of trace rows.
 
     The key of a request is a hash of run, client and number. A row with the number 0, which was never sent or whose
     source has no numbers, is a request of its own. `paired` says that rows of two tiers can belong together; without it
     there is no join and no shuffle, and a client without a name has that of its node. `repeated` says that a tier may
-    have a request more than once: then the first rows of the tiers belong together, and so on.
+    have a request more than once: then the first rows of the tiers belong together, and so on. `row_counts` observe the
+    `rows` of clients and of brokers.
     """
     if not paired:
         rows = rows.withColumn("client", F.when(F.col("client") == "", F.col("node")).otherwise(F.col("client")))
     is_client = F.col("tier") == "client"
     clients, brokers = _side(rows.where(is_client), "client", _CLIENT), _side(rows.where(~is_client), "broker", _BROKER)
+    if row_counts is not None:
+        row_count = F.count(F.lit(1)).alias("rows")
+        clients, brokers = clients.observe(row_counts[0], row_count), brokers.observe(row_counts[1], row_count)
     if not paired:
         joined = clients.unionByName(brokers, allowMissingColumns=True)
     else:

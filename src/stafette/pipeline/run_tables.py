@@ -161,7 +161,7 @@ def moments(metrics: Mapping[str, Any]) -> dict[str, Any]:
 def _intervals(
     group: Group, rows: Series, span: RunTimes, trends: Mapping[tuple[str, str], str], level: float
 ) -> dict[str, Any]:
-    """The intervals of mean and throughput over batches of windows, or the reason that there is none."""
+    """The intervals of mean and throughput over as many batches of windows, or the reason that there is none."""
     lengths = span.measured_lengths()
     inside = lengths > 0
     seconds = lengths[inside] / SECOND
@@ -169,21 +169,24 @@ def _intervals(
         "mean_ms": (rows.measured_total_ns[inside] / NANOSECONDS, rows.measured_count[inside].astype(np.float64)),
         "throughput": (rows.measured_answers[inside].astype(np.float64), seconds),
     }
-    estimates: dict[str, intervals.BatchEstimate] = {}
+    pairs = {metric: pair for metric, pair in pairs.items() if pair[1].sum() > 0}
+    estimates = {metric: intervals.batch_ratio(*pair, level) for metric, pair in pairs.items()}
     reasons: dict[str, str] = {}
-    for metric, (totals, counts) in pairs.items():
-        if not counts.sum() > 0:
-            continue
-        estimates[metric] = intervals.batch_ratio(totals, counts, level)
-        reason = trends.get((group.run, metric)) or estimates[metric].reason
-        if reason is not None:
-            reasons[metric] = reason
+    while True:
+        for metric, estimate in estimates.items():
+            reason = trends.get((group.run, metric)) or estimate.reason
+            if reason is not None:
+                reasons[metric] = reason
+        batches = {estimate.batches for metric, estimate in estimates.items() if metric not in reasons}
+        if len(batches) <= 1:
+            break
+        estimates = {metric: intervals.batch_ratio(*pair, level, min(batches)) for metric, pair in pairs.items()}
     mean, rate = (
-        estimates[metric].estimate if metric in estimates and metric not in reasons else None for metric in pairs
+        estimates[metric].estimate if metric in estimates and metric not in reasons else None
+        for metric in ("mean_ms", "throughput")
     )
     is_full = span.inside()[inside]
     rates = (rows.measured_answers[inside] / seconds)[is_full]
-    batches = [estimates[metric].batches for metric in pairs if metric in estimates and metric not in reasons]
     return {
         "mean_low_ms": mean.low if mean else None,
         "mean_high_ms": mean.high if mean else None,
@@ -192,7 +195,7 @@ def _intervals(
         "throughput_stddev": float(np.std(rates, ddof=1)) if len(rates) > 1 else None,
         "interval_kind": BATCHES if batches else None,
         "interval_level": level if batches else None,
-        "interval_n": batches[0] if batches else None,
+        "interval_n": min(batches, default=None),
         "interval_reason": _reason(reasons),
     }
 

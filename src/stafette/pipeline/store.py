@@ -6,6 +6,7 @@
     ROOT/names/added=A/      the names of their codes
     ROOT/rejects/added=A/    rejected lines
     ROOT/runs/added=A/       the runs, with the fingerprint of their traces: written last
+    ROOT/aggregates/added=B/ aggregates of these requests, of each run (aggregates.py)
 
 A run with an unchanged fingerprint is not read again. Of all additions with a run, the newest counts. Everything goes
 through Spark's readers and writers, so the root may be on any file system; deleting it is safe.
@@ -16,33 +17,41 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from stafette.pipeline import requests
 from stafette.pipeline.schema import REJECTS, small
 from stafette.pipeline.sources.base import NAMES, Source
-from stafette.pipeline.sources.files import escape, location
+from stafette.pipeline.sources.files import SPARK_ERRORS, escape, location
 from stafette.runs.layout import REQUESTS, TRACES
 
 _RUNS = StructType(
     [StructField("run", StringType()), StructField("fingerprint", StringType()), StructField("written_ns", LongType())]
 )
+_AGGREGATES = StructType(
+    [StructField("key", StringType()), StructField("name", StringType()), StructField("data", BinaryType())]
+)
+"""The key is of the requests and of all that decides about the table, which is an Arrow stream."""
 MEBIBYTE = 1024**2
 JOIN_BYTES, RESULT_BYTES = 16 * MEBIBYTE, 64 * MEBIBYTE
 """Bytes of traces for each partition of a shuffle. Rows take four times as much in the join, which hashes partitions of
 64 MB; results need fewer columns. More partitions than needed double the time of small inputs."""
-FEWEST_PARTITIONS = 32
-"""Fewer only if the session's shuffles have fewer."""
+FEWEST_PARTITIONS, MOST_PARTITIONS = 32, 10_000
+"""Fewer only if the session's shuffles have fewer. With more, a shuffle is of too many blocks; larger partitions are
+sorted instead of hashed."""
 _PARTITIONS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+_OURS = "stafette.partitions"
+"""Set in the session while the number of partitions is ours."""
 _PARQUET = {
     "parquet.writer.version": "v2",
     **{
@@ -84,22 +93,26 @@ def stored_runs(spark: SparkSession, root: str) -> dict[str, StoredRun]:
 
 @contextmanager
 def own_partitions(spark: SparkSession) -> Iterator[None]:
-    """Restores the number of partitions of a shuffle, which `set_partitions` changes, in the end."""
-    previous = spark.conf.get(_PARTITIONS, None)
+    """Lets `set_partitions` change the number of partitions of a shuffle in the block, unless the user has set it."""
+    if spark.conf.get(_PARTITIONS, None) is not None:
+        yield
+        return
+    spark.conf.set(_OURS, "true")
     try:
         yield
     finally:
-        if previous is None:
-            spark.conf.unset(_PARTITIONS)
-        else:
-            spark.conf.set(_PARTITIONS, previous)
+        spark.conf.unset(_PARTITIONS)
+        spark.conf.unset(_OURS)
 
 
 def set_partitions(spark: SparkSession, size: int, partition_bytes: int) -> None:
     """Set the number of partitions that so many bytes of traces need."""
+    if spark.conf.get(_OURS, None) is None:
+        return
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     assert partitions is not None
-    spark.conf.set(_PARTITIONS, str(max(min(int(partitions), FEWEST_PARTITIONS), size // partition_bytes)))
+    fewest = min(int(partitions), FEWEST_PARTITIONS)
+    spark.conf.set(_PARTITIONS, str(min(max(fewest, size // partition_bytes), MOST_PARTITIONS)))
 
 
 def add(spark: SparkSession, root: str, source: Source) -> dict[str, StoredRun]:
@@ -116,26 +129,29 @@ def add(spark: SparkSession, root: str, source: Source) -> dict[str, StoredRun]:
 def _add(spark: SparkSession, root: str, source: Source) -> dict[str, StoredRun]:
     fingerprints = {run: source.fingerprints[run] for run in source.fresh}
     added = uuid4().hex  # two analyses at once do not write to the same folder
-    count = _add_requests(source, root, added)
-    if source.row_count is None or count != source.row_count:
-        reject_count = _write_and_count(source.rejects.coalesce(1), root, "rejects", added)
-        row_count = source.rows.count() if source.row_count is None else source.row_count - reject_count
-        if source.paired and count != row_count:  # a request that a tier has twice was matched twice
-            _add_requests(source, root, added, repeated=True)
+    row_counts = Observation(), Observation()
+    rows = requests.of_traces(source.rows, paired=source.paired, row_counts=row_counts)
+    matched = Observation()
+    columns = [F.count(f"{tier}_code").alias(tier) for tier in ("client", "broker")]
+    _write(rows.observe(matched, *columns) if source.paired else rows, root, "data", added)
+    row_count = sum(map(_observed_rows, row_counts))
+    if row_count != source.row_count:
+        _write(source.rejects.coalesce(1), root, "rejects", added)
+    if source.paired and row_count != sum(matched.get.values()):  # what a tier has twice was matched twice
+        _write(requests.of_traces(source.rows, repeated=True), root, "data", added)
     names = small(spark, source.names, ", ".join(f"{name} string" for name in NAMES)) if source.names else source.rows
     _write(requests.names_of(names).coalesce(1), root, "names", added)
-    rows = [(run, fingerprint, time.time_ns()) for run, fingerprint in fingerprints.items()]
-    _write(small(spark, rows, _RUNS).coalesce(1), root, "runs", added)
+    records = [(run, fingerprint, time.time_ns()) for run, fingerprint in fingerprints.items()]
+    _write(small(spark, records, _RUNS).coalesce(1), root, "runs", added)
     return {run: StoredRun(added, fingerprint, len(fingerprints)) for run, fingerprint in fingerprints.items()}
 
 
-def _add_requests(source: Source, root: str, added: str, *, repeated: bool = False) -> int:
-    """Write the requests; returns the number of their rows of traces."""
-    rows = requests.of_traces(source.rows, paired=source.paired, repeated=repeated)
-    observation = Observation()
-    columns = [F.count(f"{tier}_code").alias(tier) for tier in ("client", "broker")]
-    _write(rows.observe(observation, *columns), root, "data", added)
-    return sum(observation.get.values())
+def _observed_rows(observation: Observation) -> int:
+    """The rows; 0 without an answer, since Spark leaves an empty side of a join out of its plan."""
+    try:
+        return int(observation.get.get("rows", 0))
+    except SPARK_ERRORS:
+        return 0
 
 
 def requests_of(spark: SparkSession, root: str, runs: Runs) -> DataFrame:
@@ -161,6 +177,17 @@ def rejects_of(spark: SparkSession, root: str, runs: Runs, folders: Mapping[str,
     return located.join(own, ["added", "folder"], "left_semi").drop("added", "folder")
 
 
+def stored_aggregates(spark: SparkSession, root: str, keys: Iterable[str]) -> pa.Table:
+    """Key, name and data of the stored aggregates with these keys."""
+    aggregates = _read(spark, root, "aggregates", _AGGREGATES)
+    return aggregates.where(F.col("key").isin(*keys)).drop("added").toArrow()
+
+
+def add_aggregates(spark: SparkSession, root: str, rows: Sequence[Sequence[object]]) -> None:
+    """Store aggregates: key, name and data."""
+    _write(small(spark, rows, _AGGREGATES).coalesce(1), root, "aggregates", uuid4().hex)
+
+
 def _select_runs(spark: SparkSession, frame: DataFrame, runs: Runs) -> DataFrame:
     """The rows of the runs, each from the run's addition."""
     additions = sorted({run.added for run in runs.values()})
@@ -183,12 +210,6 @@ def _read(spark: SparkSession, root: str, table: str, schema: StructType) -> Dat
             raise
         return small(spark, [], full_schema)
     return frame
-
-
-def _write_and_count(frame: DataFrame, root: str, table: str, added: str) -> int:
-    observation = Observation()
-    _write(frame.observe(observation, F.count(F.lit(1)).alias("count")), root, table, added)
-    return int(observation.get["count"])
 
 
 def _write(frame: DataFrame, root: str, table: str, added: str) -> None:

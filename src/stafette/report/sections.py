@@ -175,7 +175,7 @@ def _phases(tables: Tables, run: str, limit: int) -> Grid | None:
 
 def _add_breakdown_by_point(section: Section, tables: Tables, runs: Sequence[RunMetadata]) -> None:
     for experiment in dict.fromkeys(run.experiment for run in runs):
-        experiment_runs = [run for run in runs if run.experiment == experiment]
+        experiment_runs = [run for run in runs if run.experiment == experiment and not run.left_out]
         labels, titles = (
             {run.run: run.label or run.run for run in experiment_runs},
             {run.run: run.title for run in experiment_runs},

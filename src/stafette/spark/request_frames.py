@@ -25,7 +25,7 @@ from stafette.report.result_tables import PERCENTILES, WINDOW_PERCENTILES
 from stafette.runs.layout import REQUESTS as REQUESTS_FOLDER
 from stafette.runs.window import SECOND
 
-_NAMES = ("run", "operation", "outcome", "broker_operation", "broker_outcome")
+_NAMES = ("run", "operation", "outcome", "broker_tier", "broker_operation", "broker_outcome")
 _TIMES = ("load_start_ns", "load_end_ns", "measured_start_ns", "measured_end_ns")
 
 TRACES = ROWS
@@ -36,7 +36,7 @@ REQUESTS = StructType(
     + [StructField(name, LongType()) for name in _TIMES]
 )
 """The schema of `requests`. Operation and outcome are the client's; a tier without the request has null in all its
-columns. Load and measured window are those of the run."""
+columns. The broker's tier is `broker`, or a part of it. Load and measured window are those of the run."""
 
 
 @plain_errors()
@@ -73,8 +73,7 @@ def requests(
     for tier, prefix in (("client", ""), ("broker", "broker_")):
         names = ingested.groups.select(
             F.col("code").alias(f"{tier}_code"),
-            F.col("operation").alias(f"{prefix}operation"),
-            F.col("outcome").alias(f"{prefix}outcome"),
+            *(F.col(name).alias(f"{prefix}{name}") for name in ("tier", "operation", "outcome")),
         )
         frame = frame.join(F.broadcast(names), f"{tier}_code", "left")
     return check(frame, REQUESTS)
@@ -164,10 +163,10 @@ def _names_and_times(frame: DataFrame, window_ns: int = SECOND) -> tuple[DataFra
     """The names of the codes of requests, and the times of their runs."""
     tiers = [
         _check_requests(frame).where(F.col(f"{tier}_code").isNotNull()).select(
-            "run_code", "run", *_TIMES, F.lit(tier).alias("tier"),
+            "run_code", "run", *_TIMES, name.alias("tier"),
             F.col(f"{prefix}operation").alias("operation"), F.col(f"{prefix}outcome").alias("outcome"),
         )
-        for tier, prefix in (("client", ""), ("broker", "broker_"))
+        for tier, name, prefix in (("client", F.lit("client"), ""), ("broker", F.col("broker_tier"), "broker_"))
     ]  # fmt: skip
     groups = tiers[0].unionAll(tiers[1]).distinct()
     runs = groups.select("run_code", "run", *_TIMES).distinct()
@@ -184,6 +183,6 @@ def _deviation() -> Column:
     """The sample's deviation. Squares are whole numbers of up to 38 digits; their difference fits into a double."""
     total, count = F.col("total_ns").cast("decimal(19,0)"), F.col("count")
     quotient = F.expr("total_ns div count").cast("decimal(19,0)")
-    rest = F.col("total_ns") % count * F.col("total_ns") / count
+    rest = ((F.col("total_ns") % count).cast("decimal(19,0)") * total).cast("double") / count
     difference = (F.col("squares") - (quotient * total).cast("decimal(38,0)")).cast("double") - rest
     return F.when(count > 1, _milliseconds(F.sqrt(F.greatest(difference, F.lit(0.0)) / (count - 1))))

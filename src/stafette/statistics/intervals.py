@@ -146,7 +146,7 @@ def difference_interval(a: Values, b: Values, level: float = LEVEL) -> Estimate:
     return Estimate(difference, difference - half_width, difference + half_width)
 
 
-def batch_ratio(totals: Values, counts: Values, level: float = LEVEL) -> BatchEstimate:
+def batch_ratio(totals: Values, counts: Values, level: float = LEVEL, max_batches: int | None = None) -> BatchEstimate:
     """The ratio of two sums over the windows of one long run, such as the mean of its response times or its throughput.
 
     Takes a total and a count for each window, in order of time. Neighbouring windows depend on each other; long batches
@@ -160,7 +160,7 @@ def batch_ratio(totals: Values, counts: Values, level: float = LEVEL) -> BatchEs
         too_few = f"{len(total)} windows are too few for an interval; {LEAST_WINDOWS} or more are needed"
         return BatchEstimate(Estimate(ratio), 0, too_few)
     reason: str | None = None
-    for batches in _batch_numbers(len(total)):
+    for batches in _batch_numbers(len(total), max_batches):
         batch_totals, batch_counts = _batch_sums(total, batches), _batch_sums(count, batches)
         residuals = _residuals(batch_totals, batch_counts, ratio)
         reason = _unfit(residuals, batch_counts)
@@ -191,11 +191,12 @@ def exponential(value: float) -> float:
         return math.inf
 
 
-def _batch_numbers(windows: int) -> list[int]:
+def _batch_numbers(windows: int, max_batches: int | None) -> list[int]:
     """The numbers of batches to try, from the largest; chosen by the number of windows alone, never by their values."""
     return [
         number
         for number in BATCH_NUMBERS
+        if max_batches is None or number <= max_batches
         if windows >= number * (BATCH_WINDOWS if number > SURE_BATCHES else LEAST_WINDOWS // BATCH_NUMBERS[-1])
     ]
 

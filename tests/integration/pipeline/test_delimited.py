@@ -67,6 +67,16 @@ def test_columns_are_found_by_the_names_of_each_files_own_header(spark: SparkSes
     assert not runs_python(source.rejects)
 
 
+def test_the_load_begins_with_the_first_intended_start(spark: SparkSession, tmp_path: Path) -> None:
+    lines = (f"{1_700_000_000_000 + at},{1_700_000_000_500 + at},1\n" for at in range(20))
+    (tmp_path / "a.csv").write_text(f"planned,began,took\n{''.join(lines)}")
+    how = mapping.parse('unit = "ms"\n[columns]\nintended = "planned"\nstart = "began"\nduration = "took"\n')
+
+    [run] = added(delimited.read(spark, [tmp_path], how)).runs
+
+    assert run.load == Window(BEGIN, BEGIN + 520 * SECOND // 1_000 + 1)
+
+
 def test_bad_lines_are_rejected_with_their_number_and_the_rest_is_kept(spark: SparkSession, tmp_path: Path) -> None:
     good = b"1700000000;1;get;200;1;me"
     lines = [

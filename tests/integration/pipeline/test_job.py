@@ -168,12 +168,31 @@ def test_a_warm_up_may_be_given_or_found(spark: SparkSession, tmp_path: Path) ->
         ({"window_s": 0.0}, "a window of 0 s cannot be"),
         ({"level": 1.0}, "a level of confidence of 1"),
         ({"warm_up": -1.0}, "a warm-up of -1 s cannot be"),
+        ({"warm_up": float("nan")}, "a warm-up of nan s cannot be"),
+        ({"warm_up": float("inf")}, "a warm-up of inf s cannot be"),
+        ({"limits_ms": (float("nan"),)}, "a limit of nan ms cannot be"),
+        ({"limits_ms": (float("inf"),)}, "a limit of inf ms cannot be"),
         ({"limits_ms": (0.0005,)}, "give whole microseconds"),
     ],
 )
 def test_options_that_cannot_be(wrong: dict[str, object], told: str) -> None:
     with pytest.raises(InvalidRequest, match=told):
         Options(**wrong)  # type: ignore[arg-type]
+
+
+def test_effects_of_runs_with_different_factors_are_refused_and_the_rest_is_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for series, levels in (("made-0001", {"a": 1}), ("made-0002", {"a": 2, "b": 1})):
+        run = f"{series}/1"
+        rows = steady(run, 2.0, clients=2, seconds=2.0)
+        synthetic_runs.make_run(tmp_path / run, rows, label=series, levels=levels, clients=2, design="2k")
+
+    analysis = analysed(spark, tmp_path)
+
+    assert analysis.tables["effects"].num_rows == 0
+    assert "effects of made: its runs have different factors; analyse each series alone" in analysis.facts["notes"]
+    assert {row["label"] for row in analysis.tables["points"].to_pylist()} == {"made-0001", "made-0002"}
 
 
 def test_a_warm_up_longer_than_the_load_is_refused(spark: SparkSession, tmp_path: Path) -> None:

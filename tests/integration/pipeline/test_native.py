@@ -103,6 +103,7 @@ def test_samples_bear_their_run(spark: SparkSession, tmp_path: Path) -> None:
 
 BAD_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"end_ns": 3}, "it ends before it starts"),
+    ({"intended_ns": 0}, "it takes more than 31 days"),
     ({"tier": "proxy"}, "there is no such tier"),
     ({"request": -1}, "request is negative"),
     ({"intended_ns": -1}, "it was to start before the epoch"),

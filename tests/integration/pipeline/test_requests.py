@@ -347,6 +347,21 @@ def test_repeated_requests_of_the_laboratory_are_matched_one_to_one_beside_rows_
     assert [reason for *_, reason in batch.rejects] == ["it ends before it starts"]
 
 
+def test_a_repeated_request_is_seen_beside_as_many_rows_that_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    late = list(trace("client", 9, 80))
+    late[9] = 3  # it ends before it starts
+    given = [trace("client", 1, 0), trace("client", 1, 10), trace("broker", 1, 1), tuple(late)]
+    arrays = [pa.array(column) for column in zip(*given, strict=True)]
+    table = pa.Table.from_arrays(arrays, names=ROWS.names)
+    table = table.cast(pa.schema([field.with_nullable(True) for field in SCHEMA]))
+    synthetic_runs.make_run(tmp_path, table, run="made-0001/1")
+
+    batch = added(native.read(spark, [tmp_path]))
+
+    assert sorted(starts(batch.requests), key=str) == [(0, 1), (10, None)]
+    assert [reason for *_, reason in batch.rejects] == ["it ends before it starts"]
+
+
 def test_without_numbers_nothing_is_paired_and_a_client_without_a_name_has_that_of_its_node(
     spark: SparkSession,
 ) -> None:

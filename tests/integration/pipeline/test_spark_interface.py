@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from decimal import Decimal
 from math import isclose
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 import stafette.spark
 from stafette.errors import InvalidRequest
+from stafette.pipeline import job
 from stafette.pipeline.job import Analysis
+from stafette.pipeline.options import Options
+from stafette.pipeline.sources import readers
+from stafette.spark import request_frames
 from tests.support.spark_frames import analyzed_runs, assert_no_python
 from tests.support.synthetic_runs import make_run, requests
 
@@ -81,8 +87,18 @@ def test_the_summary_is_that_of_an_analysis(frame: DataFrame, analysis: Analysis
     assert_no_python(summary)
 
 
-@pytest.mark.parametrize("seconds", [1.0])
-def test_windows_are_those_of_an_analysis(frame: DataFrame, analysis: Analysis, seconds: float) -> None:
+def test_the_deviation_of_large_sums(spark: SparkSession) -> None:
+    count, total = 5_000_000, 5_000_000 * 10_000_000 + 4_999_999
+    squares = total**2 // count + 10**18
+    columns = "total_ns long, count long, squares decimal(38,0)"
+    sums = spark.createDataFrame([(total, count, Decimal(squares))], columns)
+    [[deviation]] = sums.select(request_frames._deviation()).collect()
+    assert deviation == pytest.approx(math.sqrt(10**18 / (count - 1)) / 1e6)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 1.0, 61.0])
+def test_windows_are_those_of_an_analysis(spark: SparkSession, folder: Path, frame: DataFrame, seconds: float) -> None:
+    analysis = analyzed_runs(spark, folder, options=Options(window_s=seconds))
     expected = [
         row for row in analysis.tables["windows"].to_pylist() if row["count"] or row["throughput_per_s"]
     ]  # an analysis fills the gaps
@@ -122,6 +138,20 @@ def test_what_cannot_be_read_is_refused(spark: SparkSession, tmp_path: Path) -> 
         stafette.spark.requests(spark, tmp_path)
     with pytest.raises(InvalidRequest, match="there is no source kafka"):
         stafette.spark.requests(spark, tmp_path, source="kafka")  # type: ignore[arg-type]
+
+
+def test_logs_of_mlmq_with_the_parts_of_a_broker(spark: SparkSession, tmp_path: Path) -> None:
+    actions = ("CSndReq#OK#LoginRequest:LoginResponse;", "BRcvReq;C[9]", "BProcReq#LoginRequest:LoginResponse;C[9]")
+    for name, action in zip(("client", "receive", "process"), actions, strict=True):
+        lines = (f"{at % 5};{1_383_684_920_569 + at};{action}\n" for at in range(20))
+        (tmp_path / f"{name}.log").write_text("".join(lines))
+    analysis = job.analyze(spark, readers.reader("mlmq", [tmp_path]), requests=str(tmp_path / "requests"))
+
+    frame = stafette.spark.requests(spark, tmp_path, source="mlmq")
+
+    expected = analysis.tables["summary"].to_pylist()
+    assert {row["tier"] for row in expected} == {"client", "broker receive", "broker process"}
+    assert_same(stafette.spark.summary(frame), expected, GROUP)
 
 
 def test_somebodys_csv(spark: SparkSession, tmp_path: Path) -> None:

@@ -145,6 +145,27 @@ def test_what_was_not_added_to_the_end_does_not_count(spark: SparkSession, tmp_p
     assert content(kept(spark, of_runs(tmp_path), tmp_path)) == whole
 
 
+PARTITIONS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+
+
+def test_partitions_follow_the_bytes_unless_the_user_has_set_them(spark: SparkSession) -> None:
+    def partitions(size: int) -> str | None:
+        with store.own_partitions(spark):
+            store.set_partitions(spark, size, store.JOIN_BYTES)
+            return spark.conf.get(PARTITIONS, None)
+
+    fewest = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    assert [partitions(size) for size in (0, 1_000 * store.JOIN_BYTES, 2**50)] == [str(fewest), "1000", "10000"]
+    assert spark.conf.get(PARTITIONS, None) is None
+    store.set_partitions(spark, 2**40, store.JOIN_BYTES)
+    assert spark.conf.get(PARTITIONS, None) is None, "outside of the block it is the user's"
+    spark.conf.set(PARTITIONS, "7")
+    try:
+        assert partitions(2**40) == spark.conf.get(PARTITIONS) == "7"
+    finally:
+        spark.conf.unset(PARTITIONS)
+
+
 def test_deleting_the_requests_is_safe(spark: SparkSession, tmp_path: Path) -> None:
     add_run(tmp_path, 1)
     before = content(kept(spark, of_runs(tmp_path), tmp_path))
@@ -230,6 +251,7 @@ def test_a_source_of_text_is_read_again_only_when_a_file_changed(
     assert content(first) == content(second)
     assert len(content(second)) == count
     assert second.rejects.collect() == first.rejects.collect() != []
+    assert second.source.bytes == first.source.bytes == {"": sum(path.stat().st_size for path in folder.glob("?.*"))}
     assert second.runs == first.runs
     with (folder / name).open("a") as file:
         file.write(line)

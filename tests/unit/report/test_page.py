@@ -17,6 +17,7 @@ from stafette.errors import InvalidRequest
 from stafette.report import page as report
 from stafette.report.figures.table_rows import run_metadata
 from stafette.report.headline import headline
+from stafette.report.sections import sections
 from stafette.report.sign_table import sign_table
 from tests.support import sample_tables as sample
 
@@ -386,3 +387,17 @@ def test_an_analysis_of_an_earlier_version_is_still_a_page(tmp_path: Path) -> No
     assert "There is no distribution" not in source  # there are shares
     assert "Distribution of the response time" not in source
     assert "There are no curves" in source
+
+
+def test_runs_that_are_left_out_are_not_in_the_means_of_a_point() -> None:
+    tables, metadata = sample.two_k(repetitions=2)
+    run_ids = [entry["run"] for entry in metadata["runs"]]
+
+    def points(left_out: list[str]) -> list[str]:
+        runs = run_metadata(tables, metadata | {"left_out": left_out})
+        titles = (drawing.title for section in sections(tables, runs) for drawing in section.drawings)
+        return [title for title in titles if "at every point" in title]
+
+    assert points([])
+    assert points(run_ids[1::2]) == points([]), "a repetition of each point is left"
+    assert not points(run_ids[2:]), "what is left is of one point"

@@ -155,14 +155,16 @@ class JobQueue:
             yield
         finally:
             work.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await work
-            await self._analysis.close()
-            for progress in self._progress.values():
-                progress.end()
-            if self._lock is not None:
-                os.close(self._lock)
-                self._lock = None
+            try:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await work
+            finally:
+                await self._analysis.close()
+                for progress in self._progress.values():
+                    progress.end()
+                if self._lock is not None:
+                    os.close(self._lock)
+                    self._lock = None
 
     async def _work(self) -> None:
         await self._wait_for_lock()
@@ -257,9 +259,12 @@ class JobQueue:
         self._stop_requested = None
         self._state.waiting.remove(job)
         self._state.ended = [job, *self._state.ended][: job_records.MOST_ENDED]
-        self._save()
         if progress:
             progress.end()
+        try:
+            self._save()
+        except StafetteError as error:  # the queue goes on; its next change is saved with this one
+            log.error("%s", error)
 
     def _save(self) -> None:
         try:

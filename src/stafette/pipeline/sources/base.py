@@ -12,7 +12,7 @@ from stafette.runs.closed_loop import ClosedLoop
 from stafette.runs.window import Window
 
 LONGEST_NS = 31 * 86_400 * 1_000_000_000
-"""The longest request of a log. A longer one has a wrong unit, and its square does not fit into Spark's numbers."""
+"""The longest request. A longer one has a wrong unit, and its square does not fit into Spark's numbers."""
 NAMES = ("run", "tier", "operation", "outcome")
 
 
@@ -88,8 +88,8 @@ class Source:
     """The fingerprint of the files of each run; `""` stands for all runs of a source that does not know them."""
     fresh: Sequence[str] = ()
     """The runs of the rows; those of the other fingerprints are stored already."""
-    bytes: int = 0
-    """The size of all its files."""
+    bytes: Mapping[str, int] = field(default_factory=dict)
+    """The size of the traces of each run; `""` as in `fingerprints`."""
     bad: Sequence[BadFile] = ()
     """Unreadable files that have no rows, such as records of runs."""
     paired: bool = True

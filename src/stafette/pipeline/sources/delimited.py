@@ -50,7 +50,10 @@ def read(
         mapping = read_mapping(mapping)
     texts = lines.read(spark, folders, mapping.files, bad)
     fingerprints = {"": fingerprint(f"{KIND} {mapping!r}", texts.fingerprint)}
-    empty = Source(small(spark, [], ROWS), small(spark, [], REJECTS), fingerprints=fingerprints, folders=texts.folders)
+    empty = Source(
+        small(spark, [], ROWS), small(spark, [], REJECTS), fingerprints=fingerprints, folders=texts.folders,
+        bytes={"": texts.bytes},
+    )  # fmt: skip
     if fingerprints[""] in kept:
         return empty
     without_column: list[BadFile] = []

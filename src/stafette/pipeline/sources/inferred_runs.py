@@ -14,7 +14,7 @@ from stafette.runs.window import Window
 def runs_of(requests: DataFrame, runs: Mapping[int, str], folders: Mapping[str, str]) -> list[Run]:
     """A run for each id; `runs` has the ids by code. The whole load counts as measured."""
     by_node = requests.groupBy("run_code", "client", "broker").agg(
-        F.min(F.least("start_ns", "broker_start_ns")).alias("start_ns"),
+        F.min(F.least("intended_ns", "start_ns", "broker_start_ns")).alias("start_ns"),
         F.max(F.greatest("end_ns", "broker_end_ns")).alias("end_ns"),
     )
     by_run = by_node.groupBy("run_code").agg(

@@ -83,7 +83,7 @@ def source(texts: Texts, parsed: DataFrame, header: Column, bad: Sequence[BadFil
         rejects.unionByName(files.bad_files(parsed.sparkSession, bad)),
         folders=texts.folders,
         parsed=parsed,
-        bytes=texts.bytes,
+        bytes={"": texts.bytes},
     )
 
 

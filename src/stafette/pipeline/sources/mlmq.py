@@ -65,7 +65,7 @@ def read(
     fingerprints = {"": fingerprint(KIND, texts.fingerprint)}
     if fingerprints[""] in kept:
         empty = Source(small(spark, [], ROWS), small(spark, [], REJECTS))
-        return replace(empty, fingerprints=fingerprints, folders=texts.folders)
+        return replace(empty, fingerprints=fingerprints, folders=texts.folders, bytes={"": texts.bytes})
     source = lines.source(texts, _parse(texts.lines), F.col("text").rlike(HEADER_PATTERN), bad)
     return replace(
         source,

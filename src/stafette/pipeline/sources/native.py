@@ -20,7 +20,7 @@ from stafette.errors import InvalidRequest
 from stafette.pipeline.fingerprint import fingerprint
 from stafette.pipeline.schema import REJECTED_TEXT, REJECTS, ROWS, check, small
 from stafette.pipeline.sources import files, record, samples
-from stafette.pipeline.sources.base import NAMES, BadFile, Run, Source
+from stafette.pipeline.sources.base import LONGEST_NS, NAMES, BadFile, Run, Source
 from stafette.runs.layout import RUN_FILE, TRACES
 from stafette.runs.outcomes import TIERS
 from stafette.trace import PHASES
@@ -59,7 +59,7 @@ def read(
         fingerprints=fingerprints,
         fresh=list(fresh.values()),
         bad=bad_records,
-        bytes=sum(listing.bytes for listing in listings.values()),
+        bytes={run: listings[folder].bytes for folder, run in run_by_traces.items()},
     )
     nonempty = sum(listings[folder].files for folder in fresh)
     empty_paths = files.find_empty(spark, list(fresh), "*.parquet", nonempty)
@@ -107,6 +107,7 @@ def _reason() -> Column:
         "it was to start before the epoch": F.col("intended_ns") < 0,
         "it starts before it was to": F.col("start_ns") < F.col("intended_ns"),
         "it ends before it starts": F.col("end_ns") < F.col("start_ns"),
+        "it takes more than 31 days": F.col("end_ns") - F.col("intended_ns") > LONGEST_NS,
         "bytes are negative": F.col("bytes") < 0,
         "messages are negative": F.col("messages") < 0,
         "its batch is not positive": F.col("batch") < 1,

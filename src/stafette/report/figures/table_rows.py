@@ -122,6 +122,8 @@ class RunMetadata:
     thresholds: Sequence[Mapping[str, Any]] = ()
     load: tuple[int, int] | None = None
     window: tuple[int, int] | None = None
+    left_out: bool = False
+    """Whether results over several runs are without it."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Everything else: settings, machines, seed, versions."""
 
@@ -153,7 +155,15 @@ def run_metadata(tables: Tables, metadata: Mapping[str, Any]) -> list[RunMetadat
     ]
     points = Counter((run.experiment, run.label) for run in runs)
     repetitions = Counter((run.experiment, run.label, run.repetition) for run in runs)
-    return [replace(run, details={**run.details, "title": _title(run, points, repetitions)}) for run in runs]
+    left_out = set(metadata.get("left_out") or ())
+    return [
+        replace(
+            run,
+            left_out=run.run in left_out,
+            details={**run.details, "title": _title(run, points, repetitions)},
+        )
+        for run in runs
+    ]
 
 
 def _title(run: RunMetadata, points: Counter[Any], runs: Counter[Any]) -> str:
