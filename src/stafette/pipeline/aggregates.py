@@ -43,9 +43,10 @@ def aggregate(
     missing = [name for name in names if any(name not in stored[keys[span]] for span in fresh)]
     tables = _aggregate(requests, fresh, limits_us, missing)
     _store(requests, tables, {span.run: keys[span] for span in fresh})
+    fresh_keys = {keys[span] for span in fresh}
     for name in names:
-        old = [stored[key][name] for span, key in keys.items() if name not in missing or span not in fresh]
-        tables[name] = pa.concat_tables([*old, tables[name]] if name in tables else old)
+        old = [stored[key][name] for key in keys.values() if name not in missing or key not in fresh_keys]
+        tables[name] = pa.concat_tables([*old, tables[name]] if name in missing else old)
     return tables
 
 

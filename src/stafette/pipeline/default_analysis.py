@@ -54,12 +54,12 @@ def report_with(spark: SparkSession, folder: Path, say: Callable[[str], None]) -
     from stafette.pipeline.sources import native
     from stafette.report import page  # brings Plotly
 
-    place = folder / ANALYSIS
+    out = folder / ANALYSIS
     job.analyze(
         spark,
         lambda spark, *, kept: native.read(spark, [folder], kept=kept),
-        requests=store.default_root(str(folder), str(place)),
-        out=place,
+        requests=store.default_root(str(folder), str(out)),
+        out=out,
         progress=say,
     )
-    return page.write(place)
+    return page.write(out)
