@@ -22,11 +22,17 @@ where a number becomes a class. The hundreds digit is the group, and the group s
     │   ├── Unavailable                 202
     │   └── RequestTimeout              203
     └── InternalError                   300  ours: a defect or a broken installation
+
+What became of the request is an attribute of the error, `outcome`. A request that the caller is at fault for, or that
+was refused, was not done; of the others only who raises the error can know, and says so where it is known.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
+
+RequestOutcome: TypeAlias = Literal["done", "not done", "unknown"]
+"""What became of a request that failed."""
 
 SQLSTATE_CLASS = "ST"
 
@@ -35,6 +41,12 @@ class StafetteError(Exception):
     """What went wrong, as one sentence that says what to do."""
 
     code: ClassVar[int] = 0
+    outcome: RequestOutcome = "unknown"
+
+    def __init__(self, *arguments: object, outcome: RequestOutcome | None = None) -> None:
+        super().__init__(*arguments)
+        if outcome is not None:
+            self.outcome = outcome
 
     @property
     def sentence(self) -> str:
@@ -44,6 +56,8 @@ class StafetteError(Exception):
 
 class CallerError(StafetteError):
     """The caller's fault: repeating the request unchanged fails again."""
+
+    outcome = "not done"
 
 
 class InvalidRequest(CallerError):
@@ -120,12 +134,14 @@ class ServerFull(TryAgain):
     """The broker is at its limit of clients."""
 
     code = 200
+    outcome = "not done"
 
 
 class Overloaded(TryAgain):
     """Too many requests are in flight."""
 
     code = 201
+    outcome = "not done"
 
 
 class Unavailable(TryAgain):
@@ -135,7 +151,7 @@ class Unavailable(TryAgain):
 
 
 class RequestTimeout(TryAgain):
-    """No answer came in time; the request may or may not have taken effect."""
+    """No answer came in time. `outcome` says whether the request has taken effect, if that is known."""
 
     code = 203
 

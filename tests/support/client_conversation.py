@@ -22,7 +22,7 @@ def hello() -> wire.Hello:
 
 
 def welcome(request_id: int) -> wire.Welcome:
-    return wire.Welcome(request_id, wire.VERSION, 1, "full", "north", 99, MAX_FRAME, 10)
+    return wire.Welcome(request_id, wire.VERSION, 1, "full", "north", MAX_FRAME, 10, 2**26)
 
 
 def leases(request_id: int, *tokens: int) -> wire.Leases:
@@ -30,7 +30,7 @@ def leases(request_id: int, *tokens: int) -> wire.Leases:
 
 
 def failed(request_id: int, code: int = 202, text: str = "the database is away") -> wire.Failed:
-    return wire.Failed(request_id, code, "Unavailable", text, "again")
+    return wire.Failed(request_id, code, "Unavailable", text, "again", "unknown")
 
 
 def stream(answers: Iterable[wire.Answer]) -> bytes:

@@ -85,7 +85,11 @@ _NUMBERS = {
     (1, 10_000): "count",
     (None, None): "integer",
 }
-_CHOICES = {("full", "read-only"): "mode", ("arrival", "priority"): "order"}
+_CHOICES: dict[tuple[str, ...], str] = {
+    ("full", "read-only"): "mode",
+    ("arrival", "priority"): "order",
+    ("done", "not done", "unknown"): "outcome",
+}
 _WORDS = {
     types.FloatType: "seconds",
     types.BytesType: "bytes",
@@ -103,7 +107,7 @@ def described(kind: types.Type) -> str:
         case types.StrType():
             return {1000: "name", None: "string"}[kind.max_length]
         case types.LiteralType():
-            return _CHOICES[tuple(sorted(str(value) for value in kind.values))]  # type: ignore[index]
+            return _CHOICES[tuple(sorted(str(value) for value in kind.values))]
         case types.DictType():
             return f"map of {described(kind.value_type)}"
         case types.ListType() | types.VarTupleType():
@@ -123,7 +127,7 @@ def shown_default(field: types.Field) -> str:
             return "nil"
         case False:
             return "false"
-        case b"":
+        case b"" | ():
             return "empty"
         case str(text):
             return f'`"{text}"`'

@@ -26,7 +26,7 @@ SAMPLES: dict[str, Any] = {"flag": True, "number": 7, "queue": "failed"}
 
 
 def test_the_wire_has_every_option() -> None:
-    own = {"id", "queue", "exist_ok"}
+    own = {"id", "queue", "exist_ok", "again"}
     hints = get_type_hints(wire.CreateQueue)
     assert [name for name in wire.CreateQueue.__struct_fields__ if name not in own] == list(QUEUE_OPTIONS)
     assert all(hints[name] == option.type for name, option in QUEUE_OPTIONS.items())

@@ -241,7 +241,10 @@ class Runtime:
         try:
             identity = await authentication.identify(hello, self.store, require_secrets=self.require_secrets)
             [token] = await self.store.clients.take_sessions(
-                [identity.id], self.broker_id, resumed=[hello.resume] if hello.resume else []
+                [identity.id],
+                self.broker_id,
+                resumed=[hello.session] if hello.session else [],
+                tokens=[hello.session] if hello.session else [],
             )
         except StafetteError as failed:
             error = failed

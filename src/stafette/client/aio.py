@@ -283,7 +283,15 @@ class Client:
         default one mebibyte. A message that has been leased `max_deliveries` times, by default 5, without being
         acknowledged is dead; it is moved to the queue `dead_letter`, if one is named.
         """
-        request = wire.CreateQueue(0, name, exclude_own, exist_ok, max_body, max_deliveries, dead_letter)
+        request = wire.CreateQueue(
+            0,
+            name,
+            exist_ok,
+            exclude_own=exclude_own,
+            max_body=max_body,
+            max_deliveries=max_deliveries,
+            dead_letter=dead_letter,
+        )
         return (await self._ask(request, wire.Queues, repeatable=exist_ok)).queues[0]
 
     async def delete_queue(self, name: str, *, force: bool = False) -> None:

@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import os
 import random
+import secrets
 import warnings
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -23,7 +24,7 @@ from stafette.client.transport import Transport
 from stafette.errors import AlreadyOnline, InternalError, InvalidRequest, ServerFull, StafetteError, Unavailable
 from stafette.model import Mode
 from stafette.protocol import messages as wire
-from stafette.protocol.client import Lost, NotAccepted, State
+from stafette.protocol.client import FRAME_LIMIT, Lost, NotAccepted, State
 
 if TYPE_CHECKING:
     from stafette.trace import Trace
@@ -61,8 +62,6 @@ class BrokerRotation:
     def __init__(self, brokers: tuple[tuple[str, int], ...]) -> None:
         self._brokers = brokers
         self._turn = 0
-        self.session: int | None = None
-        """The token of the session to continue."""
         self._may_hold_session = False
         """Whether a broker may hold a session of this client: then AlreadyOnline may be about it, and pass."""
 
@@ -84,9 +83,9 @@ class BrokerRotation:
         """The broker has failed: go on to the next."""
         self._turn += 1
 
-    def on_welcome(self, session: int) -> None:
+    def on_welcome(self) -> None:
         """The broker has opened a session."""
-        self.session, self._may_hold_session = session, True
+        self._may_hold_session = True
 
     def may_pass(self, error: StafetteError) -> bool:
         """Whether another attempt could succeed after this one; a lost hello may have opened a session."""
@@ -130,6 +129,8 @@ class Failover:
         self._rotation = BrokerRotation(address.brokers)
         self._tls = address.tls_context()
         self._hello = (name, mode, secret)
+        self._session = 1 + secrets.randbits(62)
+        """Which client this is, at every broker: it continues its session with it."""
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._process = os.getpid()
@@ -236,7 +237,7 @@ class Failover:
             async with asyncio.timeout_at(deadline), self._connecting:
                 return await self._find(deadline)
         except TimeoutError as error:
-            raise Unavailable("no broker could be reached in time; nothing has happened") from error
+            raise Unavailable("no broker could be reached in time; nothing has happened", outcome="not done") from error
 
     async def _find(self, deadline: float, rounds: int | None = None) -> Transport:
         """Continue the session through any broker; tries until the deadline, or for `rounds` rounds."""
@@ -265,15 +266,15 @@ class Failover:
     async def _connect(self, deadline: float) -> Transport:
         """Try the broker whose turn it is."""
         name, mode, secret = self._hello
-        transport, welcome = await Transport.open(
+        transport, _ = await Transport.open(
             self._rotation.broker,
-            wire.Hello(0, wire.VERSION, name, mode, secret, self._timeout, self._rotation.session),
+            wire.Hello(0, wire.VERSION, name, mode, secret, self._timeout, self._session, FRAME_LIMIT),
             tls=self._tls,
             deadline=self._rotation.attempt_deadline(self._loop.time(), deadline),
             ids=self._ids,
             timings=None if self._tracing is None else self._tracing.timings,
         )
-        self._rotation.on_welcome(welcome.session)
+        self._rotation.on_welcome()
         return transport
 
 

@@ -107,7 +107,7 @@ class Transport(asyncio.Protocol):
             async with asyncio.timeout_at(deadline), self._send_lock:
                 await self._writable.wait()
         except TimeoutError as error:
-            raise RequestTimeout("the broker did not read in time; nothing has happened") from error
+            raise RequestTimeout("the broker did not read in time; nothing has happened", outcome="not done") from error
         finally:
             self._senders_waiting -= 1
             self.congested = self._senders_waiting > 0 or not self._writable.is_set()

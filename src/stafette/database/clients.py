@@ -49,10 +49,10 @@ class Clients:
         await self._pool.fetch("SELECT stafette.delete_client($1, $2)", by, name)
 
     async def take_sessions(
-        self, clients: Sequence[int], broker: int, *, resumed: Sequence[int] = ()
+        self, clients: Sequence[int], broker: int, *, resumed: Sequence[int] = (), tokens: Sequence[int] = ()
     ) -> list[int | None]:
         """Put clients online; each answer is the session's token, or None: the name has a live session, or is gone."""
-        tokens = [secrets.randbits(63) for _ in clients]
+        tokens = tokens or [secrets.randbits(63) for _ in clients]
         rows = await self._pool.fetch(
             "SELECT * FROM stafette.take_sessions($1, $2, $3, $4)", clients, tokens, broker, resumed
         )

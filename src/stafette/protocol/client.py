@@ -49,6 +49,8 @@ class TooLate(RequestTimeout):
 class NotAccepted(Unavailable):
     """The broker is leaving and did not execute the request: another broker can."""
 
+    outcome = "not done"
+
 
 class State(Enum):
     """Where a connection is in its life."""

@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from stafette.errors import BY_CODE, InvalidRequest, StafetteError, from_code
+from stafette.errors import BY_CODE, InvalidRequest, RequestOutcome, StafetteError, from_code
 from stafette.model import (
     QUEUE_OPTIONS,
     Client,
@@ -28,7 +28,7 @@ from stafette.model import (
     Selection,
 )
 
-VERSION = 1
+VERSION = 2
 
 
 class Frame(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -41,14 +41,19 @@ class Frame(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=Tru
 
 
 class Hello(Frame, tag=1):
-    """The first request: the client's name, version and mode. `resume` is the token of the session to continue."""
+    """The first request: the client's name, version and mode.
+
+    `session` is a random number that the client keeps for life: who shows it again continues its session, at any
+    broker. `max_answer` is the size in bytes of the largest answer that the client takes.
+    """
 
     version: int
     name: str
     mode: Mode = "full"
     secret: str | None = None
     timeout: Seconds = 30.0
-    resume: int | None = None
+    session: Id | None = None
+    max_answer: Id | None = None
 
 
 class Echo(Frame, tag=2):
@@ -58,11 +63,13 @@ class Echo(Frame, tag=2):
 
 
 class Bye(Frame, tag=3):
-    """End the session: release the client's name, answer, and hang up."""
+    """End the session: release the client's name, answer, and hang up. For `seen` see `Receive`."""
+
+    seen: tuple[Id, ...] = ()
 
 
 class Cancel(Frame, tag=4):
-    """End the wait of an earlier read of this session: it is answered at once, usually with nothing."""
+    """The client gave up an earlier request: a wait ends at once, and what it took goes back to its place."""
 
     request: Id
 
@@ -75,10 +82,16 @@ class Send(Frame, tag=10):
 
 
 class Receive(Frame, tag=11):
-    """Remove and return messages; wait up to `wait` seconds for the first."""
+    """Remove and return messages; wait up to `wait` seconds for the first.
+
+    `again`: it is sent again, under its first id, because its answer was lost. It gets the same answer. `seen` are the
+    ids of earlier receives whose answers have arrived: they will not be sent again.
+    """
 
     selection: Selection
     wait: Seconds | None = None
+    again: bool = False
+    seen: tuple[Id, ...] = ()
 
 
 class Peek(Frame, tag=12):
@@ -89,11 +102,12 @@ class Peek(Frame, tag=12):
 
 
 class Lease(Frame, tag=13):
-    """Lease messages for `seconds`."""
+    """Lease messages for `seconds`. For `again` see `Receive`."""
 
     selection: Selection
     seconds: Seconds = 30.0
     wait: Seconds | None = None
+    again: bool = False
 
 
 class Ack(Frame, tag=14):
@@ -128,11 +142,12 @@ class Browse(Frame, tag=17):
 
 
 class CreateQueue(Frame, tag=20):
-    """Create a queue. Each option is a field; a new one goes to the end."""
+    """Create a queue. Each option is a field; a new one goes to the end. For `again` see `Receive`."""
 
     queue: Name
-    exclude_own: bool = False
     exist_ok: bool = False
+    again: bool = False
+    exclude_own: bool = False
     max_body: int | None = None
     max_deliveries: int | None = None
     dead_letter: Name | None = None
@@ -210,9 +225,9 @@ class Welcome(Frame, tag=100):
     client: int
     mode: Mode
     broker: str
-    session: int
     max_frame: int
     max_in_flight: int
+    max_in_flight_bytes: int
 
 
 class Done(Frame, tag=101):
@@ -220,12 +235,13 @@ class Done(Frame, tag=101):
 
 
 class Failed(Frame, tag=102):
-    """The request failed. The group says who has to act: caller, again or ours."""
+    """The request failed. The group says who has to act: caller, again or ours; the outcome whether it was done."""
 
     code: int
     name: str
     sentence: str
     group: str
+    outcome: RequestOutcome
 
 
 class Sent(Frame, tag=103):
@@ -334,9 +350,11 @@ def decode_answer(payload: bytes) -> Answer:
 def failure(request_id: int, error: StafetteError) -> Failed:
     """The answer that reports an error."""
     code = error.code
-    return Failed(request_id, code, BY_CODE[code].__name__, str(error), _GROUPS[code // 100])
+    return Failed(request_id, code, BY_CODE[code].__name__, str(error), _GROUPS[code // 100], error.outcome)
 
 
 def to_error(failed: Failed) -> StafetteError:
     """The error that an answer reports."""
-    return from_code(failed.code, failed.sentence)
+    error = from_code(failed.code, failed.sentence)
+    error.outcome = failed.outcome
+    return error

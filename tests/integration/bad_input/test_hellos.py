@@ -25,7 +25,7 @@ async def test_nothing_is_done_before_the_hello(broker: Broker, struct: type[wir
     assert (await broker.healthy.queue("healthy")).messages == 0
 
 
-@pytest.mark.parametrize("version", [0, 2, -1, 2**64 - 1])
+@pytest.mark.parametrize("version", [0, 1, 3, -1, 2**64 - 1])
 async def test_another_version_is_refused(broker: Broker, version: int) -> None:
     peer = await broker.peer()
     peer.write(hello("alice", version))
@@ -73,10 +73,10 @@ async def test_no_time_for_requests_is_refused(broker: Broker, timeout: float) -
     assert codes(await peer.rest()) == [(1, 100)]
 
 
-@pytest.mark.parametrize("resume", [-1, 1, 2**63 - 1, 2**64 - 1])
-async def test_a_made_up_session_is_not_resumed(broker: Broker, resume: int) -> None:
+@pytest.mark.parametrize("session", [-1, 1, 2**63 - 1, 2**64 - 1])
+async def test_a_made_up_session_is_not_resumed(broker: Broker, session: int) -> None:
     peer = await broker.peer()
-    peer.write(frame(wire.encode(wire.Hello(1, wire.VERSION, "healthy", resume=resume))))
+    peer.write(frame(wire.encode(wire.Hello(1, wire.VERSION, "healthy", session=session))))
     assert codes(await peer.rest()) in ([(1, 106)], [(1, 100)])
 
 

@@ -20,7 +20,7 @@ def test_messages_are_counted_where_they_are_sent_and_handed_out() -> None:
     for request, answer in (
         (send, wire.Sent(1, [[4]])),
         (send, wire.Sent(1, [[5, 6], [7]])),
-        (send, wire.Failed(1, 102, "QueueNotFound", "there is none", "caller")),
+        (send, wire.Failed(1, 102, "QueueNotFound", "there is none", "caller", "not done")),
         (wire.Receive(1, read), wire.Messages(1, [MESSAGE, MESSAGE])),
         (wire.Receive(1, read), wire.Messages(1, [])),
         (wire.Peek(1, read), wire.Messages(1, [MESSAGE])),

@@ -98,8 +98,7 @@ def test_who_is_online_elsewhere_is_refused_at_once() -> None:
 
 def test_who_may_be_online_itself_tries_on() -> None:
     welcomed = BrokerRotation((NORTH,))
-    welcomed.on_welcome(99)
-    assert welcomed.session == 99
+    welcomed.on_welcome()
     assert pauses(Search(welcomed, LATER, 1), ONLINE, ONLINE) == [0.05, 0.1]
     assert pauses(Search(welcomed, LATER, 1), AWAY) == [None]
 

@@ -57,7 +57,7 @@ def refusal(payload: bytes) -> wire.Undecodable:
     return caught.value
 
 
-# Recorded from version 1 of the protocol: whoever speaks it must be understood by later programs, byte for byte
+# Recorded from version 2 of the protocol: whoever speaks it must be understood by later programs, byte for byte
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MESSAGE = Message(
@@ -82,15 +82,15 @@ RECORDED: list[tuple[wire.Request | wire.Answer, str]] = [
     ),
     (
         wire.Receive(2, selection=FULL_SELECTION, wait=1.5),
-        "940b0295a46a6f6273a5616c696365ffa76172726976616c03cb3ff8000000000000",
+        "960b0295a46a6f6273a5616c696365ffa76172726976616c03cb3ff8000000000000c290",
     ),
     (wire.Peek(3, Selection()), "940c0395c0c0c0a87072696f7269747901c0"),
-    (wire.Lease(4, Selection("jobs"), seconds=5.0), "950d0495a46a6f6273c0c0a87072696f7269747901cb4014000000000000c0"),
+    (wire.Lease(4, Selection("jobs"), seconds=5.0), "960d0495a46a6f6273c0c0a87072696f7269747901cb4014000000000000c0c2"),
     (wire.Ack(5, message=7, token=-8), "940e0507f8"),
     (wire.Nack(6, message=7, token=-8, delay=1.0), "950f0607f8cb3ff0000000000000"),
     (wire.Extend(7, message=7, token=-8, seconds=9.0), "95100707f8cb4022000000000000"),
-    (wire.CreateQueue(8, "jobs", exist_ok=True, **FULL_OPTIONS), "981408a46a6f6273c3c36402a464656164"),
-    (wire.CreateQueue(9, "jobs"), "981409a46a6f6273c2c2c0c0c0"),
+    (wire.CreateQueue(8, "jobs", exist_ok=True, **FULL_OPTIONS), "991408a46a6f6273c3c2c36402a464656164"),
+    (wire.CreateQueue(9, "jobs"), "991409a46a6f6273c2c2c2c0c0c0"),
     (
         wire.Leases(4, [Leased(message=MESSAGE, token=-8)]),
         "93690491929a07a46a6f6273a5616c696365a3626f62ff09d6ff695735a50281a161a162c40200fff8",

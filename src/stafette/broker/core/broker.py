@@ -213,7 +213,7 @@ class Broker:
         """The next batch for the database, or None."""
         while batch := self.dispatcher.next_batch(now):
             for ticket in batch.late:
-                self._finish(ticket, RequestTimeout(_NOT_STARTED), now)
+                self._finish(ticket, RequestTimeout(_NOT_STARTED, outcome="not done"), now)
             if batch.tickets:
                 return batch
         return None
@@ -339,7 +339,7 @@ class Broker:
 
     def _session_refusal(self) -> StafetteError | None:
         if self.draining:
-            return Unavailable(_SHUTTING_DOWN)
+            return Unavailable(_SHUTTING_DOWN, outcome="not done")
         return self.admission.session_refusal(len(self.sessions))
 
     def refuse_hello(self, session: Session, hello: wire.Hello, error: StafetteError, now: float) -> None:
@@ -395,9 +395,9 @@ class Broker:
             client=session.client,
             mode=session.mode,
             broker=self.name,
-            session=session.token,
             max_frame=self.limits.frame,
             max_in_flight=self.limits.in_flight_per_client,
+            max_in_flight_bytes=64 * 1024 * 1024,
         )
 
     # The end

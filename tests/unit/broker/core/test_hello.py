@@ -36,7 +36,7 @@ def test_a_hello_is_authenticated_and_welcomed() -> None:
     assert not connection.opened
     script.authenticate(connection, client=42)
     assert connection.opened
-    assert connection.answers == [wire.Welcome(1, wire.VERSION, 42, "full", "broker-1", 1, 5000, 7)]
+    assert connection.answers == [wire.Welcome(1, wire.VERSION, 42, "full", "broker-1", 5000, 7, 64 * 1024 * 1024)]
     session = connection.session
     assert (session.state, session.client, session.name, session.timeout) == (State.OPEN, 42, "alice", 3.0)
     assert script.core.sessions == {42: session}
