@@ -31,6 +31,10 @@ FAIR_READ = MEBIBYTE
 BROKER_LEASE_SECONDS = 10.0
 """How long the names of a crashed broker's clients stay taken. A broker renews its lease three times as often."""
 
+REPLAY_SECONDS = 120.0
+"""How long a client whose answer was lost gets the same messages again. After that they are dropped: to hand them out
+might be the second time."""
+
 
 @dataclass(frozen=True)
 class Limits:

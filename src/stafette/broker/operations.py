@@ -7,9 +7,16 @@ from typing import Any
 
 from stafette.broker.core.broker import Outcome
 from stafette.broker.core.dispatcher import Batch
-from stafette.broker.core.operation import ACK, EXTEND, LEASE, NACK, PEEK, RECEIVE, SEND, Operation
+from stafette.broker.core.operation import ACK, EXTEND, GIVE_BACK, LEASE, NACK, PEEK, RECEIVE, SEND, Operation
 from stafette.broker.core.session import Session
-from stafette.database.messages import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
+from stafette.database.messages import (
+    ExtendRequest,
+    GaveUp,
+    LeaseRequest,
+    NackRequest,
+    ReadRequest,
+    SendRequest,
+)
 from stafette.database.store import Store
 from stafette.errors import StafetteError
 from stafette.model import LeaseRef
@@ -25,6 +32,8 @@ class Operations:
     def __init__(self, store: Store, *, arrived: Callable[[str], None]) -> None:
         self._store = store
         self._arrived = arrived
+        self.broker_id = 0
+        """The broker in the database, which holds the sessions."""
         self._batched: dict[Operation, Perform] = {
             SEND: self._send,
             RECEIVE: self._receive,
@@ -33,6 +42,7 @@ class Operations:
             ACK: self._ack,
             NACK: self._nack,
             EXTEND: self._extend,
+            GIVE_BACK: self._give_back,
         }
         self._single: dict[type, Callable[[Session, Any], Awaitable[Outcome]]] = {
             wire.Bye: self._bye,
@@ -70,14 +80,32 @@ class Operations:
         ]
 
     async def _receive(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        return _messages(items, await self._store.messages.receive([_read(*item) for item in items]))
+        requests = [
+            ReadRequest(session.client, request.selection, **_origin(session, request), seen=request.seen)
+            for session, request in items
+        ]
+        return _messages(items, await self._store.messages.receive(requests, broker=self.broker_id))
+
+    async def _give_back(self, items: Sequence[Item]) -> Sequence[Outcome]:
+        requests = [
+            GaveUp(session.client, session.number, request.request)
+            for session, request in items
+            if session.number is not None
+        ]
+        for queue in await self._store.messages.give_back_received(requests) if requests else ():
+            self._arrived(queue)
+        return [wire.Done(request.id) for _, request in items]
 
     async def _peek(self, items: Sequence[Item]) -> Sequence[Outcome]:
         return _messages(items, await self._store.messages.peek([_read(*item) for item in items]))
 
     async def _lease(self, items: Sequence[Item]) -> Sequence[Outcome]:
         answers = await self._store.messages.lease(
-            [LeaseRequest(session.client, request.selection, request.seconds) for session, request in items]
+            [
+                LeaseRequest(session.client, request.selection, request.seconds, **_origin(session, request))
+                for session, request in items
+            ],
+            broker=self.broker_id,
         )
         return [
             answer if isinstance(answer, StafetteError) else wire.Leases(request.id, answer)
@@ -105,6 +133,8 @@ class Operations:
         )
 
     async def _bye(self, session: Session, request: wire.Bye) -> Outcome:
+        if request.seen and session.number is not None:
+            await self._store.messages.forget_seen(session.number, request.seen)
         await self._store.clients.release_sessions([(session.client, session.token)])
         return wire.Done(request.id)
 
@@ -116,7 +146,12 @@ class Operations:
 
     async def _create_queue(self, session: Session, request: wire.CreateQueue) -> Outcome:
         queue = await self._store.queues.create(
-            session.client, request.queue, request.options, exist_ok=request.exist_ok
+            session.client,
+            request.queue,
+            request.options,
+            exist_ok=request.exist_ok,
+            session=session.number,
+            request=request.id,
         )
         return wire.Queues(request.id, [queue])
 
@@ -150,6 +185,10 @@ class Operations:
             await self._store.clients.release_sessions([(session.client, session.token)])
         await self._store.clients.delete(request.client, by=session.client)
         return wire.Done(request.id)
+
+
+def _origin(session: Session, request: wire.Receive | wire.Lease) -> dict[str, Any]:
+    return {"token": session.token, "session": session.number, "request": request.id, "again": request.again}
 
 
 def _read(session: Session, request: Any) -> ReadRequest:

@@ -87,6 +87,7 @@ class Runtime:
     async def join(self) -> None:
         """Register in the database, and listen for notifications."""
         self.broker_id = await self.store.brokers.join(self.name, seconds=BROKER_LEASE_SECONDS)
+        self._operations.broker_id = self.broker_id
         self.notifications = Notifications(
             self.store,
             self.broker_id,
@@ -243,8 +244,7 @@ class Runtime:
             [token] = await self.store.clients.take_sessions(
                 [identity.id],
                 self.broker_id,
-                resumed=[hello.session] if hello.session else [],
-                tokens=[hello.session] if hello.session else [],
+                sessions=[hello.session],
             )
         except StafetteError as failed:
             error = failed

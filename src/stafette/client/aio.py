@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from stafette.client.address import Address
 from stafette.client.failover import Failover
 from stafette.client.lease import Lease, Leasing
-from stafette.errors import InvalidRequest, RequestTimeout
+from stafette.errors import InvalidRequest, LeaseLost, RequestTimeout
 from stafette.model import DEFAULT_PRIORITY, Draft, Headers, Message, Mode, Order, Queue, Selection
 from stafette.model import Client as ClientInfo
 from stafette.protocol import messages as wire
+from stafette.protocol.client import Lost
 
 if TYPE_CHECKING:
     from stafette.trace import Trace
@@ -146,11 +148,13 @@ class Client:
         At least one of queue, sender and context must be given. The highest priority comes first and within it the
         earliest; with the order ``"arrival"`` the earliest comes first.
 
-        A message is lost if the connection breaks, or the call is cancelled, before its answer arrives. Use `lease`
-        for messages that must not be lost.
+        If the answer is lost on its way, because a connection, broker or database breaks, the client asks again until
+        its timeout and gets the same message. The message of a call that is cancelled or runs out of time goes back
+        into its queue. It is lost only if this process ends, or stays away from all brokers for two minutes, before
+        it has the answer. Use `lease` for messages that must survive that too.
         """
         selection = Selection(queue, sender, context, order)
-        answer = await self._ask(wire.Receive(0, selection, wait), wire.Messages, wait=wait)
+        answer = await self._failover.receive(wire.Receive(0, selection, wait))
         return answer.messages[0] if answer.messages else None
 
     async def receive_many(
@@ -165,7 +169,7 @@ class Client:
     ) -> list[Message]:
         """Remove up to `count` messages in one round trip, waiting at most `wait` seconds for the first."""
         selection = Selection(queue, sender, context, order, count)
-        return (await self._ask(wire.Receive(0, selection, wait), wire.Messages, wait=wait)).messages
+        return (await self._failover.receive(wire.Receive(0, selection, wait))).messages
 
     async def peek(
         self,
@@ -178,7 +182,12 @@ class Client:
     ) -> Message | None:
         """Return what `receive` would, and leave it in the queue."""
         selection = Selection(queue, sender, context, order)
-        answer = await self._ask(wire.Peek(0, selection, wait), wire.Messages, wait=wait, repeatable=True)
+        request = wire.Peek(0, selection, wait)
+        try:
+            answer = await self._ask(request, wire.Messages, wait=wait, repeatable=True)
+        except asyncio.CancelledError:
+            self._failover.give_up(request)
+            raise
         return answer.messages[0] if answer.messages else None
 
     async def browse(self, queue: str, *, after: int | None = None, limit: int = 100) -> list[Message]:
@@ -202,12 +211,37 @@ class Client:
         Await it for a lease, or None if no message came, at once or within `wait` seconds. Or enter it with
         ``async with``: the message is acknowledged at the end of the block, and given back if the block fails.
         """
-        request = wire.Lease(0, Selection(queue, sender, context, order), seconds, wait)
-        return Leasing(lambda: self._lease(request))
+        selection = Selection(queue, sender, context, order)
+        return Leasing(lambda: self._lease(wire.Lease(0, selection, seconds, wait)))
 
     async def _lease(self, request: wire.Lease) -> Lease | None:
-        leases = (await self._ask(request, wire.Leases, wait=request.wait)).leases
-        return Lease(self, leases[0].message, leases[0].token) if leases else None
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            leases = (await self._ask(request, wire.Leases, wait=request.wait)).leases
+        except asyncio.CancelledError:
+            self._failover.give_up(request)
+            raise
+        return Lease(self, leases[0].message, leases[0].token, started + request.seconds) if leases else None
+
+    async def _settle(self, request: wire.Ack | wire.Nack, held_until: float) -> None:
+        """End a lease that runs out at `held_until` at the earliest, also if the answer is lost on its way.
+
+        If it is lost for a repetition before it can have run out, the first request has ended it.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout
+        repeated = False
+        while True:
+            try:
+                await self._ask(request, wire.Done, timeout=max(0.0, deadline - loop.time()))
+                return
+            except LeaseLost:
+                if not (repeated and loop.time() < held_until):
+                    raise
+                return
+            except Lost:
+                request.id, repeated = 0, True
 
     async def ack(self, message: int, token: int) -> None:
         """Acknowledge a leased message, which deletes it. Raises LeaseLost if the lease has run out."""
@@ -248,7 +282,7 @@ class Client:
         await self._ask(wire.Send(0, [draft]), wire.Sent, timeout=limit)
         wait = max(0.0, deadline - time.monotonic())
         replies = Selection(f"@{self.name}", context=context)
-        answer = await self._ask(wire.Receive(0, replies, wait), wire.Messages, wait=wait)
+        answer = await self._failover.receive(wire.Receive(0, replies, wait))
         if not answer.messages:
             raise RequestTimeout(f"no reply to the request in {queue} came within {limit:g} seconds")
         return answer.messages[0]

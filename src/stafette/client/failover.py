@@ -1,8 +1,10 @@
 """Failover: a connection to one of the brokers in the address, and if it breaks, to another.
 
 The session continues there. A request that was not sent or not accepted is sent again, and so is one that may be made
-twice without harm: each method of `aio.py` says whether that is so (`repeatable`). Any other fails with Unavailable,
-because only the caller can know whether to repeat it.
+twice without harm: each method of `aio.py` says whether that is so (`repeatable`). A receive is sent again under its
+first id, and gets what it got the first time; later requests name the answers that have arrived, and a receive whose
+caller no longer waits is named too, so that its messages go back. Any other request fails with Unavailable, because
+only the caller can know whether to repeat it.
 """
 
 from __future__ import annotations
@@ -21,10 +23,18 @@ import msgspec
 from stafette.client.address import Address
 from stafette.client.tracing import Tracing
 from stafette.client.transport import Transport
-from stafette.errors import AlreadyOnline, InternalError, InvalidRequest, ServerFull, StafetteError, Unavailable
+from stafette.errors import (
+    AlreadyOnline,
+    InternalError,
+    InvalidRequest,
+    ServerFull,
+    StafetteError,
+    TryAgain,
+    Unavailable,
+)
 from stafette.model import Mode
 from stafette.protocol import messages as wire
-from stafette.protocol.client import FRAME_LIMIT, Lost, NotAccepted, State
+from stafette.protocol.client import FRAME_LIMIT, HungUp, Lost, NotAccepted, State, TooLate
 
 if TYPE_CHECKING:
     from stafette.trace import Trace
@@ -38,6 +48,12 @@ ATTEMPT_SECONDS = 5.0
 BYE_SECONDS = 2.0
 """How long the answer to a bye may take before the client hangs up."""
 
+LAST_WORD_SECONDS = 10.0
+"""How long a client that closes looks for a broker to tell which of its reads have been given up."""
+
+REPLAY_SECONDS = 120.0
+"""How long brokers keep the answer to a receive that nobody has named as seen or given up."""
+
 MAX_SECONDS = 1e9
 """The largest number of seconds that the protocol accepts."""
 
@@ -46,9 +62,16 @@ Answer = TypeVar("Answer", bound=wire.Frame)
 # The rules, apart from waiting
 
 
-def may_repeat(error: Lost | NotAccepted, *, repeatable: bool) -> bool:
-    """Whether to send a request again: one that was lost may have taken effect, one that was not accepted has not."""
-    return repeatable or isinstance(error, NotAccepted)
+def may_repeat(error: StafetteError, request: Any, *, repeatable: bool) -> bool:
+    """Whether to send a request again. One that was lost may have taken effect, one that was not accepted has not.
+
+    A request that says that it is sent again (`again`) is repeated whenever nobody knows what became of it.
+    """
+    if isinstance(error, NotAccepted):
+        return True
+    if hasattr(request, "again"):
+        return isinstance(error, TryAgain) and error.outcome == "unknown" and not isinstance(error, TooLate | HungUp)
+    return repeatable and isinstance(error, Lost)
 
 
 def next_pause(pause: float) -> float:
@@ -139,6 +162,13 @@ class Failover:
         self._closed = False
         self._ids = itertools.count(1)
         """Request ids, over all connections: name and id identify a request, in the broker's trace too."""
+        self._receives: dict[int, wire.Receive] = {}
+        """The receives whose callers wait, by the identity of the object: they have no id before they are sent."""
+        self._seen: list[int] = []
+        """Receives whose answers have arrived, to be named by the next request."""
+        self._given_up: dict[int, float] = {}
+        """Reads whose callers no longer wait, and when that was; until a broker has heard of them."""
+        self._giving_up: asyncio.Task[None] | None = None
         self._tracing = Tracing(trace, name, self._attempt) if trace is not None else None
 
     async def open(self) -> None:
@@ -149,17 +179,33 @@ class Failover:
     async def close(self) -> None:
         """Hang up; the name is free when this returns. Requests in flight get their answers, except waiting reads."""
         self._check_loop()
-        self._closed = True
         transport, self._transport = self._transport, None
-        if transport is None:
+        unsaid = [] if self._closed else [*self._given_up, *(read.id for read in self._receives.values() if read.id)]
+        self._closed = True
+        started, pause = self._loop.time(), 0.0
+        if transport is not None and await self._say_bye(transport, unsaid, started + min(self._timeout, BYE_SECONDS)):
             return
-        deadline = self._loop.time() + min(self._timeout, BYE_SECONDS)
-        try:
+        deadline = started + min(self._timeout, LAST_WORD_SECONDS)
+        while unsaid and self._loop.time() < deadline:
+            self._rotation.advance()
             with contextlib.suppress(StafetteError):
-                await transport.ask(wire.Bye(0), deadline)
+                if await self._say_bye(await self._connect(deadline), unsaid, deadline):
+                    return
+            await _sleep(pause)
+            pause = next_pause(pause)
+
+    async def _say_bye(self, transport: Transport, given_up: list[int], deadline: float) -> bool:
+        """End the session, after naming the reads whose callers no longer wait; False if that was not to be done."""
+        try:
+            cancels = [transport.ask(wire.Cancel(0, request), deadline) for request in given_up]
+            bye = transport.ask(wire.Bye(0, tuple(self._seen)), deadline)
+            await asyncio.gather(*cancels, bye)
+        except StafetteError:
+            return False
         finally:
             transport.close()
-        await transport.wait_closed(deadline)
+            await transport.wait_closed(deadline)
+        return True
 
     def __del__(self) -> None:
         transport = getattr(self, "_transport", None)
@@ -197,9 +243,13 @@ class Failover:
         while True:
             try:
                 answer = await attempt(request, deadline)
-            except (Lost, NotAccepted) as error:
-                if not may_repeat(error, repeatable=repeatable):
+            except TryAgain as error:
+                if not may_repeat(error, request, repeatable=repeatable):
                     raise
+                if getattr(request, "again", None) is False and error.outcome == "unknown":
+                    request.again = True
+                elif not getattr(request, "again", False):
+                    request.id = 0
             except (msgspec.MsgspecError, TypeError, OverflowError, UnicodeError) as error:
                 raise InvalidRequest(f"cannot send that: {error}") from error
             else:
@@ -211,6 +261,50 @@ class Failover:
             if wait:
                 request.wait = max(0.0, until - loop.time())
 
+    async def receive(self, request: wire.Receive) -> wire.Messages:
+        """Receive, also if the answer is lost on its way. What nobody waits for any more goes back into its queue."""
+        self._receives[id(request)] = request
+        request.seen, self._seen = tuple(self._seen), []
+        try:
+            answer = await self.ask(request, wire.Messages, wait=request.wait)
+        except BaseException as error:
+            self._seen += request.seen
+            if request.again or getattr(error, "outcome", "unknown") == "unknown":
+                self.give_up(request)
+            raise
+        finally:
+            del self._receives[id(request)]
+        if answer.messages:
+            self._seen.append(request.id)
+        elif self._closed and request.wait:
+            raise HungUp("the client has been closed while it waited for a message", outcome="not done")
+        return answer
+
+    def give_up(self, read: wire.Receive | wire.Peek | wire.Lease) -> None:
+        """The caller of a read no longer waits: the broker must hear of it, this one or the next."""
+        if not read.id or self._closed:
+            return
+        self._given_up[read.id] = self._loop.time()
+        if self._giving_up is None:
+            self._giving_up = self._loop.create_task(self._name_given_up())
+
+    async def _name_given_up(self) -> None:
+        """Name what has been given up, until a broker has heard of it or has forgotten its answer."""
+        pause = 0.0
+        while self._given_up and not self._closed:
+            oldest = self._loop.time() - REPLAY_SECONDS
+            self._given_up = {request: at for request, at in self._given_up.items() if at > oldest}
+            requests = list(self._given_up)
+            cancels = (self.ask(wire.Cancel(0, request), wire.Done, repeatable=True) for request in requests)
+            outcomes = await asyncio.gather(*cancels, return_exceptions=True)
+            for request, outcome in zip(requests, outcomes, strict=True):
+                if not isinstance(outcome, TryAgain):
+                    self._given_up.pop(request, None)
+            if any(isinstance(outcome, TryAgain) for outcome in outcomes):
+                await _sleep(pause)
+                pause = next_pause(pause)
+        self._giving_up = None
+
     async def _attempt(self, request: Any, deadline: float) -> wire.Answer:
         """Send a request once, as soon as there is a connection with room for it."""
         while True:
@@ -221,11 +315,7 @@ class Failover:
                 await transport.wait_writable(deadline)
                 if not transport.connection.is_open:
                     continue
-            try:
-                return await transport.ask(request, deadline)
-            except asyncio.CancelledError:
-                transport.cancel(request)
-                raise
+            return await transport.ask(request, deadline)
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._loop:

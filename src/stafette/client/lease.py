@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stafette.errors import StafetteError
 from stafette.model import Message
+from stafette.protocol import messages as wire
 
 if TYPE_CHECKING:
     from stafette.client.aio import Client
@@ -17,25 +19,29 @@ if TYPE_CHECKING:
 class Lease:
     """A leased message. Acknowledge it when the work is done, or give it back."""
 
-    def __init__(self, client: Client, message: Message, token: int) -> None:
+    def __init__(self, client: Client, message: Message, token: int, held_until: float) -> None:
         self._client = client
         self._token = token
+        self._held_until = held_until
+        """Before this, by the clock of the event loop, the lease cannot have run out."""
         self._ended = False
         self.message = message
 
     async def ack(self) -> None:
         """Acknowledge the message, which deletes it."""
-        await self._client.ack(self.message.id, self._token)
+        await self._client._settle(wire.Ack(0, self.message.id, self._token), self._held_until)
         self._ended = True
 
     async def nack(self, delay: float | None = None) -> None:
         """Give the message back; it is ready at once, or after `delay` seconds."""
-        await self._client.nack(self.message.id, self._token, delay=delay)
+        await self._client._settle(wire.Nack(0, self.message.id, self._token, delay), self._held_until)
         self._ended = True
 
     async def extend(self, seconds: float) -> None:
         """Let the lease end `seconds` from now."""
+        now = asyncio.get_running_loop().time()
         await self._client.extend(self.message.id, self._token, seconds)
+        self._held_until = now + seconds
 
     async def end(self, *, success: bool) -> None:
         """Acknowledge or give back, unless that has been done.

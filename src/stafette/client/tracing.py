@@ -59,7 +59,6 @@ class Tracing:
         start = time.perf_counter_ns()
         if intended := INTENDED.get():
             INTENDED.set(0)
-        request.id = 0  # until it is sent: a repetition still has its old one
         try:
             answer = await self._attempt(request, deadline)
         except asyncio.CancelledError:

@@ -95,11 +95,6 @@ class Transport(asyncio.Protocol):
             self._set_timer(deadline)
         return future
 
-    def cancel(self, request: Request) -> None:
-        """The caller no longer waits for this request."""
-        self.connection.cancel(request)
-        self._flush()
-
     async def wait_writable(self, deadline: float) -> None:
         """Wait until the broker has read enough; first come, first served."""
         self._senders_waiting += 1

@@ -49,12 +49,19 @@ class Clients:
         await self._pool.fetch("SELECT stafette.delete_client($1, $2)", by, name)
 
     async def take_sessions(
-        self, clients: Sequence[int], broker: int, *, resumed: Sequence[int] = (), tokens: Sequence[int] = ()
+        self, clients: Sequence[int], broker: int, *, sessions: Sequence[int | None] = ()
     ) -> list[int | None]:
-        """Put clients online; each answer is the session's token, or None: the name has a live session, or is gone."""
-        tokens = tokens or [secrets.randbits(63) for _ in clients]
+        """Put clients online; each answer is the session's token, or None: the name has a live session, or is gone.
+
+        `sessions` are the numbers that the clients show: with that of its live session a client continues it.
+        """
+        tokens = [secrets.randbits(63) for _ in clients]
         rows = await self._pool.fetch(
-            "SELECT * FROM stafette.take_sessions($1, $2, $3, $4)", clients, tokens, broker, resumed
+            "SELECT * FROM stafette.take_sessions($1, $2, $3, $4)",
+            clients,
+            tokens,
+            broker,
+            sessions or [None] * len(clients),
         )
         return [token for _, token in rows]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import asyncpg
@@ -19,6 +20,7 @@ from stafette.errors import InvalidRequest, LeaseLost, StafetteError, from_code
 from stafette.model import Draft, Leased, LeaseRef, Message, Selection
 
 Request = TypeVar("Request")
+Reading = TypeVar("Reading", bound="ReadRequest")
 Answer = TypeVar("Answer")
 
 _NO_QUEUE = "name at least one queue to send to"
@@ -33,7 +35,22 @@ class SendRequest(msgspec.Struct, frozen=True, gc=False):
     key: str | None = None
 
 
-class ReadRequest(msgspec.Struct, frozen=True, gc=False):
+class Origin(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Where a request to read comes from. In a session, its answer is kept until a later request names it as seen."""
+
+    token: int | None = None
+    """Of the connection: the request fails if the session has moved to another. None: it comes from no session."""
+    session: int | None = None
+    """The number of the session; None: it has none, and the answer is not kept."""
+    request: int = 0
+    """The id of the request on the wire."""
+    again: bool = False
+    """Whether the request was sent before: if it has received something, the answer is the same."""
+    seen: tuple[int, ...] = ()
+    """Earlier requests whose answers have arrived."""
+
+
+class ReadRequest(Origin, frozen=True, gc=False):
     """A client's request to read."""
 
     client: int
@@ -44,6 +61,14 @@ class LeaseRequest(ReadRequest, frozen=True, gc=False):
     """A client's request to read under a lease of so many seconds."""
 
     seconds: float = 30.0
+
+
+class GaveUp(msgspec.Struct, frozen=True, gc=False):
+    """A receive whose caller no longer waits: what it got goes back."""
+
+    client: int
+    session: int
+    request: int
 
 
 class NackRequest(LeaseRef, frozen=True, gc=False):
@@ -73,17 +98,35 @@ class Messages:
         """Store groups of messages, each group as a whole or not at all; its key is that of its first message."""
         return await self._batch(self._send, groups)
 
-    async def receive(self, requests: Sequence[ReadRequest]) -> list[list[Message] | StafetteError]:
-        """Pop what each request is due, removed in the transaction that answers."""
-        return await self._batch(self._receive, requests)
+    async def receive(
+        self, requests: Sequence[ReadRequest], *, broker: int | None = None
+    ) -> list[list[Message] | StafetteError]:
+        """Pop what each request is due, removed in the transaction that answers; `broker` holds their sessions."""
+        return await self._repeat_or("stafette.replay_batch", _message, partial(self._receive, broker), requests)
+
+    async def give_back_received(self, requests: Sequence[GaveUp]) -> list[str]:
+        """Put messages whose answers nobody saw back into their lanes; returns the queues that have messages again."""
+        rows = await self._pool.fetch(
+            "SELECT stafette.give_back_received($1, $2, $3)",
+            [request.client for request in requests],
+            [request.session for request in requests],
+            [request.request for request in requests],
+        )
+        return [queue for (queue,) in rows]
+
+    async def forget_seen(self, session: int, requests: Sequence[int]) -> None:
+        """The session has seen the answers to these requests."""
+        await self._pool.fetch("SELECT stafette.forget_seen($1, $2)", [session] * len(requests), requests)
 
     async def peek(self, requests: Sequence[ReadRequest]) -> list[list[Message] | StafetteError]:
         """Show what `receive` would pop, and leave it in its queue."""
         return await self._batch(self._peek, requests)
 
-    async def lease(self, requests: Sequence[LeaseRequest]) -> list[list[Leased] | StafetteError]:
-        """Hand out messages that come back unless they are acknowledged in time."""
-        return await self._batch(self._lease, requests)
+    async def lease(
+        self, requests: Sequence[LeaseRequest], *, broker: int | None = None
+    ) -> list[list[Leased] | StafetteError]:
+        """Hand out messages that come back unless they are acknowledged in time; `broker` holds their sessions."""
+        return await self._repeat_or("stafette.replay_leases", _leased, partial(self._lease, broker), requests)
 
     async def ack(self, leases: Sequence[LeaseRef]) -> list[StafetteError | None]:
         """Remove leased messages for good."""
@@ -118,6 +161,30 @@ class Messages:
             if len(requests) == 1:
                 return [error]
         return [answer for request in requests for answer in await self._batch(work, [request])]
+
+    async def _repeat_or(
+        self,
+        replay: str,
+        convert: Callable[[asyncpg.Record], Answer],
+        work: Callable[[Sequence[Reading]], Awaitable[list[list[Answer] | StafetteError]]],
+        requests: Sequence[Reading],
+    ) -> list[list[Answer] | StafetteError]:
+        """The same answer as before for requests that are sent again and have got something; do the others."""
+        repeated = [number for number, request in enumerate(requests) if request.again and request.session is not None]
+        if not repeated:
+            return await self._batch(work, requests)
+        rows = await self._pool.fetch(
+            f"SELECT * FROM {replay}($1, $2, $3, $4)",  # noqa: S608  # one of two constants
+            [requests[number].client for number in repeated],
+            [requests[number].session for number in repeated],
+            [requests[number].request for number in repeated],
+            [requests[number].selection.order == "arrival" for number in repeated],
+        )
+        replays = zip(repeated, _answers(rows, len(repeated), convert), strict=True)
+        answers = {number: messages for number, messages in replays if messages}
+        others = [number for number in range(len(requests)) if number not in answers]
+        answers |= dict(zip(others, await self._batch(work, [requests[number] for number in others]), strict=True))
+        return [answers[number] for number in range(len(requests))]
 
     async def _send(self, groups: Sequence[Sequence[SendRequest]]) -> list[list[list[int]] | StafetteError]:
         parts = [
@@ -156,9 +223,19 @@ class Messages:
             for number, (group, message_ids) in enumerate(zip(groups, ids, strict=True))
         ]
 
-    async def _receive(self, requests: Sequence[ReadRequest]) -> list[list[Message] | StafetteError]:
+    async def _receive(
+        self, broker: int | None, requests: Sequence[ReadRequest]
+    ) -> list[list[Message] | StafetteError]:
+        seen = [(request.session, number) for request in requests if request.session for number in request.seen]
         rows = await self._pool.fetch(
-            "SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6)", *_columns(requests)
+            "SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+            *_columns(requests),
+            broker,
+            [request.token for request in requests],
+            [request.session for request in requests],
+            [request.request for request in requests],
+            [session for session, _ in seen],
+            [number for _, number in seen],
         )
         return _answers(rows, len(requests), _message)
 
@@ -166,13 +243,17 @@ class Messages:
         rows = await self._pool.fetch("SELECT * FROM stafette.peek_batch($1, $2, $3, $4, $5, $6)", *_columns(requests))
         return _answers(rows, len(requests), _message)
 
-    async def _lease(self, requests: Sequence[LeaseRequest]) -> list[list[Leased] | StafetteError]:
+    async def _lease(self, broker: int | None, requests: Sequence[LeaseRequest]) -> list[list[Leased] | StafetteError]:
         rows = await self._pool.fetch(
-            "SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7)",
+            "SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
             *_columns(requests),
             [request.seconds for request in requests],
+            broker,
+            [request.token for request in requests],
+            [request.session for request in requests],
+            [request.request for request in requests],
         )
-        return _answers(rows, len(requests), lambda row: Leased(_message(row), row[13]))
+        return _answers(rows, len(requests), _leased)
 
     async def _ack(self, leases: Sequence[LeaseRef]) -> list[StafetteError | None]:
         rows = await self._pool.fetch("SELECT stafette.ack_batch($1, $2)", *_ids_and_tokens(leases))
@@ -218,6 +299,10 @@ def _columns(requests: Sequence[ReadRequest]) -> tuple[list[Any], ...]:
 
 def _message(row: asyncpg.Record) -> Message:
     return Message(*row[3:13])
+
+
+def _leased(row: asyncpg.Record) -> Leased:
+    return Leased(_message(row), row[13])
 
 
 def _answers(

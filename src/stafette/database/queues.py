@@ -32,10 +32,18 @@ class Queues:
         self._pool = pool
 
     async def create(
-        self, client: int, name: str, options: QueueOptions = DEFAULT_OPTIONS, *, exist_ok: bool = False
+        self,
+        client: int,
+        name: str,
+        options: QueueOptions = DEFAULT_OPTIONS,
+        *,
+        exist_ok: bool = False,
+        session: int | None = None,
+        request: int | None = None,
     ) -> Queue:
-        """Create a queue."""
-        [queue] = await self._queues("create_queue($1, $2, $3, $4)", client, name, options, exist_ok)
+        """Create a queue. The same request of a session may do so again."""
+        arguments = (client, name, options, exist_ok, session, request)
+        [queue] = await self._queues("create_queue($1, $2, $3, $4, $5, $6)", *arguments)
         return queue
 
     async def delete(self, client: int, name: str, *, force: bool = False) -> None:

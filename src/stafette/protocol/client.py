@@ -115,10 +115,11 @@ class ClientConnection:
     # From the client
 
     def request(self, request: Request, deadline: float) -> bytes:
-        """The frame to send for a request, which gets its id here. One that is refused has id 0 and no outcome."""
+        """The frame to send for a request, which gets an id if it has none. One that is refused has no outcome."""
         if type(request) not in self._allowed:
             raise self._refusal()
-        request.id = next(self._ids)
+        if not request.id:
+            request.id = next(self._ids)
         payload = encode(request)
         if len(payload) > self._max_frame:
             request.id = 0
@@ -127,11 +128,6 @@ class ClientConnection:
             )
         self._pending[request.id] = (deadline, self._pieces)
         return frame(payload)
-
-    def cancel(self, request: Request) -> None:
-        """The caller no longer waits: cancel a waiting read at the broker. The outcome still comes."""
-        if self.is_open and request.id in self._pending and getattr(request, "wait", None):
-            self._send(wire.Cancel(next(self._ids), request.id))
 
     def give_back(self, answer: wire.Leases) -> None:
         """Give back leased messages whose caller no longer waits; if that fails, their leases run out."""
@@ -200,7 +196,7 @@ class ClientConnection:
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
-    def _send(self, request: wire.Cancel | wire.Nack) -> None:
+    def _send(self, request: wire.Nack) -> None:
         self._outgoing.append(frame(encode(request)))
 
     def _refusal(self) -> Unavailable:

@@ -37,18 +37,55 @@ async def test_what_changes_something_and_bears_no_key_is_not_repeated(
     await alice.send("jobs", b"first")
     for attempt in (
         lambda: alice.send("jobs", b"second"),
-        lambda: alice.receive("jobs"),
-        lambda: alice.receive("jobs", wait=60),
-        lambda: alice.create_queue("new"),
-        lambda: alice.delete_queue("new"),
         lambda: alice.purge("jobs"),
+        lambda: alice.delete_queue("jobs"),
     ):
         await alice.ping()
         fault(proxy)
-        with pytest.raises(errors.Unavailable, match="connection"):
+        with pytest.raises(errors.Unavailable, match="connection") as caught:
             await attempt()
-    assert await alice.browse("jobs") == []  # one sent, both received
-    assert [queue.name for queue in await alice.queues()] == ["@alice", "jobs"]
+        assert caught.value.outcome == "unknown"
+    assert [queue.name for queue in await alice.queues()] == ["@alice"]  # both sent, purged, and deleted
+
+
+@pytest.mark.parametrize("fault", [Proxy.lose_next_answer, Proxy.halve_next_answer])
+async def test_a_queue_is_created_once_though_the_answer_is_lost(
+    fault: Callable[[Proxy], None], proxy: Proxy, alice: Client
+) -> None:
+    fault(proxy)
+    created = await alice.create_queue("new", max_body=7)
+    assert created == await alice.queue("new")
+    with pytest.raises(errors.QueueExists):
+        await alice.create_queue("new", max_body=7)
+
+
+@pytest.mark.parametrize("fault", [Proxy.lose_next_answer, Proxy.halve_next_answer])
+async def test_leases_are_taken_and_ended_once_though_the_answer_is_lost(
+    fault: Callable[[Proxy], None], proxy: Proxy, alice: Client
+) -> None:
+    await alice.send_many([("jobs", b"first"), ("jobs", b"second")])
+    fault(proxy)
+    lease = await alice.lease("jobs")
+    assert lease is not None
+    assert (lease.message.body, lease.message.deliveries) == (b"first", 1)
+    fault(proxy)
+    await lease.ack()
+    async with alice.lease("jobs") as second:
+        assert second is not None
+        fault(proxy)
+        await second.nack()
+    assert [message.body for message in await alice.browse("jobs")] == [b"second"]
+    assert proxy.connections == 4
+
+
+async def test_an_ack_that_is_repeated_after_the_lease_may_have_run_out_is_lost(proxy: Proxy, alice: Client) -> None:
+    await alice.send("jobs", b"work")
+    lease = await alice.lease("jobs", seconds=0.001)
+    assert lease is not None
+    await until(lambda: asyncio.get_running_loop().time() > lease._held_until, alice.ping)
+    proxy.lose_next_answer()
+    with pytest.raises(errors.LeaseLost):
+        await lease.ack()
 
 
 async def test_what_changes_nothing_is_repeated(proxy: Proxy, alice: Client) -> None:
@@ -88,14 +125,17 @@ async def test_a_repeated_read_waits_only_for_the_rest_of_its_time(brokers: Star
 
 
 async def test_the_sessions_other_requests_end_with_the_connection(proxy: Proxy, alice: Client) -> None:
-    waiting = [asyncio.create_task(alice.receive("jobs", wait=60)) for _ in range(3)]
-    peeking = asyncio.create_task(alice.peek("jobs", wait=60))
-    await alice.ping()
+    await alice.create_queue("mail")
+    proxy.hold_answers()
+    sending = [asyncio.create_task(alice.send("jobs", b"sent")) for _ in range(3)]
+    peeking = asyncio.create_task(alice.peek("mail", wait=60))
+    await proxy.something_held.wait()
     proxy.cut()
-    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    proxy.release_answers()
+    outcomes = await asyncio.gather(*sending, return_exceptions=True)
     assert [type(outcome).__mro__[1] for outcome in outcomes] == [errors.Unavailable] * 3
     assert len({id(outcome) for outcome in outcomes}) == 3
-    await alice.send("jobs", b"seen")
+    await alice.send("mail", b"seen")
     seen = await peeking
     assert seen is not None
     assert seen.body == b"seen"

@@ -27,7 +27,15 @@ from stafette.broker.core.effects import (
 )
 from stafette.broker.core.idle_timeouts import IdleTimeouts
 from stafette.broker.core.interests import Interests
-from stafette.broker.core.operation import WAITS, ends_session, is_empty, operation_of, queue_of, seconds_to_wait
+from stafette.broker.core.operation import (
+    GIVE_BACK,
+    WAITS,
+    ends_session,
+    is_empty,
+    operation_of,
+    queue_of,
+    seconds_to_wait,
+)
 from stafette.broker.core.session import Session, State, Ticket
 from stafette.broker.core.waiting_reads import ANY_QUEUE, WaitingReads
 from stafette.broker.limits import Limits
@@ -184,11 +192,9 @@ class Broker:
             first = backlog[0]
             if type(first) is wire.Echo:
                 self._answer_at_once(session, backlog.popleft(), wire.Echoed(first.id, first.payload))
-            elif type(first) is wire.Cancel:
+            elif type(first) is wire.Cancel and (ticket := self.waiting.find(session, first.request)):
                 backlog.popleft()
-                for ticket in self.waiting.cancel(session, first.request, now):
-                    self._give_up(ticket)
-                self._answer_at_once(session, first, wire.Done(first.id))
+                self._cancel(ticket, first, now)
             else:
                 operation, run = session.next_run(self.limits.batch, now)
                 if type(first) in WAITS:
@@ -196,6 +202,15 @@ class Broker:
                         if seconds_to_wait(ticket.request):
                             self.waiting.begin_try(ticket)
                 self.dispatcher.submit(operation, run)
+
+    def _cancel(self, ticket: Ticket, cancel: wire.Cancel, now: float) -> None:
+        """End the wait of a read. If it is in the database, what it takes there is given back when it has returned."""
+        if self.waiting.cancel(ticket, now):
+            self._give_up(ticket)
+            self._answer_at_once(ticket.session, cancel, wire.Done(cancel.id))
+        else:
+            ticket.cancelled_by = Ticket(ticket.session, cancel, now)
+            ticket.session.run_size = 1
 
     def _answer_at_once(self, session: Session, request: wire.Request, answer: wire.Answer) -> None:
         self.admission.active -= 1
@@ -239,6 +254,12 @@ class Broker:
                 waits = self._wait_on(ticket, now, missed=missed)
                 if not waits and self._is_leaving(session):
                     answer = self._goodbye(request.id)
+            if ticket.cancelled_by is not None:
+                if type(answer) is wire.Messages:
+                    answer = wire.Messages(request.id, [])  # what it has taken goes back
+                self.dispatcher.submit(GIVE_BACK, [ticket.cancelled_by])
+        if type(outcome) is NotAuthenticated:  # the session has moved: there is nobody to answer
+            self.effects.append(Abort(session))
         if not waits:
             if not first_try:
                 self._end_wait(ticket)
@@ -368,6 +389,7 @@ class Broker:
             self.refuse_hello(session, hello, error, now)
             return
         session.client, session.token, session.name = client, token, name
+        session.number = hello.session or None
         session.mode = mode if hello.mode == "full" else "read-only"
         session.timeout = hello.timeout
         if (older := self.sessions.pop(client, None)) and not older.disconnecting:
@@ -411,7 +433,16 @@ class Broker:
             if session.state is State.OPEN:
                 session.step(State.LEAVING)
             self.effects.append(SayGoodbye(session, _SHUTTING_DOWN))
-            self.proceed(session, now)  # also what was held back because the client reads slowly
+            self._dismiss_backlog(session)
+            self.proceed(session, now)
+
+    def _dismiss_backlog(self, session: Session) -> None:
+        """What was held back because the client reads slowly is not executed: it would not read the answers either."""
+        if session.write_paused and not session.run_size:
+            for request in session.take_backlog():
+                self.admission.active -= 1
+                self.admission.count_refusal("Goodbye")
+                self.effects.append(Reply(session, request, self._goodbye(request.id)))
 
     @property
     def drained(self) -> bool:
@@ -428,7 +459,8 @@ class Broker:
         self.effects.append(SayGoodbye(session, _DISCONNECTED))
         for ticket in self.waiting.cancel_session(session, now):
             self._give_up(ticket)
-        self.proceed(session, now)  # also what was held back because the client reads slowly
+        self._dismiss_backlog(session)
+        self.proceed(session, now)
         self.idle_timeouts.await_hang_up(session, now)
         return True
 

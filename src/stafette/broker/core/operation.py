@@ -15,11 +15,13 @@ from stafette.protocol import messages as wire
 class Operation:
     """How requests of one kind are processed: in batches or singly."""
 
-    __slots__ = ("batched", "hands_out", "name")
+    __slots__ = ("batched", "hands_out", "in_runs", "name")
 
-    def __init__(self, name: str, *, batched: bool = True, hands_out: bool = False) -> None:
+    def __init__(self, name: str, *, batched: bool = True, hands_out: bool = False, in_runs: bool = True) -> None:
         self.name = name
         self.batched = batched
+        self.in_runs = batched and in_runs
+        """Whether consecutive requests of a session may share a run."""
         self.hands_out = hands_out
         """Whether it removes messages from the queue and gives them to the client."""
 
@@ -32,8 +34,8 @@ class Operation:
         Reads may if they have the same selection, or read different queues. `selections` has the run's selection of
         each queue.
         """
-        if not self.batched or not self.hands_out:
-            return self.batched
+        if not self.in_runs or not self.hands_out:
+            return self.in_runs
         selection: Selection = request.selection
         same = selections.setdefault(selection.queue, selection) == selection
         return same and (len(selections) == 1 or None not in selections)
@@ -46,6 +48,7 @@ LEASE = Operation("lease", hands_out=True)
 ACK = Operation("ack")
 NACK = Operation("nack")
 EXTEND = Operation("extend")
+GIVE_BACK = Operation("give back", in_runs=False)
 SINGLE = Operation("single", batched=False)
 
 _BATCHED: dict[type, Operation] = {
@@ -56,6 +59,7 @@ _BATCHED: dict[type, Operation] = {
     wire.Ack: ACK,
     wire.Nack: NACK,
     wire.Extend: EXTEND,
+    wire.Cancel: GIVE_BACK,
 }
 
 READS = frozenset(

@@ -46,7 +46,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 class Ticket:
     """One request on its way to its answer."""
 
-    __slots__ = ("accepted_at", "deadline", "request", "session")
+    __slots__ = ("accepted_at", "cancelled_by", "deadline", "request", "session")
 
     def __init__(self, session: Session, request: Request, accepted_at: float) -> None:
         self.session = session
@@ -54,6 +54,8 @@ class Ticket:
         self.accepted_at = accepted_at
         self.deadline = 0.0
         """When a read that got nothing stops waiting; 0: not tried yet. A waiting read does not block its session."""
+        self.cancelled_by: Ticket | None = None
+        """The `Cancel` of a read that is in the database: it is executed when the read is back."""
 
 
 class Session:
@@ -67,6 +69,7 @@ class Session:
         "in_flight",
         "mode",
         "name",
+        "number",
         "run_size",
         "state",
         "timeout",
@@ -82,6 +85,8 @@ class Session:
         self.timeout = 0.0
         self.client = 0
         self.token = 0
+        self.number: int | None = None
+        """The number that the client shows in each hello; None: it shows none."""
         self.name = ""
         self.mode: Mode = "read-only"
         self.backlog: deque[Request] | None = None

@@ -126,10 +126,14 @@ class WaitingReads:
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
-    def cancel(self, session: Session, request_id: int, now: float) -> list[Ticket]:
-        """End the wait of a read. One that is in the database will not be parked again."""
-        tickets = self._by_session.get(session, {})
-        return self._end_waits([ticket for ticket in tickets if ticket.request.id == request_id][:1], now)
+    def find(self, session: Session, request_id: int) -> Ticket | None:
+        """A read that waits; None if it does not wait (any more)."""
+        tickets = self._by_session.get(session, ())
+        return next((ticket for ticket in tickets if ticket.request.id == request_id), None)
+
+    def cancel(self, ticket: Ticket, now: float) -> bool:
+        """End the wait of a read; False if it is in the database, from where it will not be parked again."""
+        return bool(self._end_waits([ticket], now))
 
     def cancel_session(self, session: Session, now: float) -> list[Ticket]:
         """End the waits of a client that has to leave."""

@@ -2,7 +2,8 @@
 -- out. The token is for fencing: after a redelivery the old one is not valid.
 CREATE OR REPLACE FUNCTION stafette.lease_batch(
     clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
-    seconds double precision[]
+    seconds double precision[], broker integer DEFAULT NULL, tokens bigint[] DEFAULT NULL,
+    sessions bigint[] DEFAULT NULL, request_ids bigint[] DEFAULT NULL
 ) RETURNS SETOF stafette.answer
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -11,7 +12,8 @@ DECLARE
     asks stafette.ask[];
 BEGIN
     PERFORM stafette.lock_catalog();
-    asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, true);
+    PERFORM stafette.fence_sessions(broker);
+    asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, true, tokens);
 
     RETURN QUERY
     WITH removed AS MATERIALIZED (
@@ -19,10 +21,10 @@ BEGIN
     ), lease AS (
         INSERT INTO stafette.leased AS l
             (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
-             token, holder_id, leased_until)
+             token, holder_id, leased_until, session, request)
         SELECT t.id, t.queue_id, t.receiver_id, t.sender_id, t.rank, t.deliveries + 1, t.context, t.arrived_at,
                t.expires_at, t.headers, t.body, nextval('stafette.lease_token'), clients[t.place],
-               now() + seconds[t.place] * interval '1 second'
+               now() + seconds[t.place] * interval '1 second', sessions[t.place], request_ids[t.place]
         FROM removed AS t
         RETURNING l.id, l.token, l.deliveries
     )

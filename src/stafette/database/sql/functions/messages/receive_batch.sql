@@ -1,7 +1,13 @@
 -- Removes and returns messages for many asks (reads). A fault is a separate row. The messages of an ask come in reading
 -- order; an ask without messages has no row.
+--
+-- A broker adds to each ask the token and the number of its session, and the id of the request: the messages are then
+-- kept in the table received until the session has seen the answer. The asks of earlier answers that were seen come in
+-- the last two arrays. In an application's own transaction there is no answer that could be lost.
 CREATE OR REPLACE FUNCTION stafette.receive_batch(
-    clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[]
+    clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
+    broker integer DEFAULT NULL, tokens bigint[] DEFAULT NULL, sessions bigint[] DEFAULT NULL,
+    request_ids bigint[] DEFAULT NULL, seen_sessions bigint[] DEFAULT NULL, seen_requests bigint[] DEFAULT NULL
 ) RETURNS SETOF stafette.answer
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -10,9 +16,21 @@ DECLARE
     asks stafette.ask[];
 BEGIN
     PERFORM stafette.lock_catalog();
-    asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, true);
+    PERFORM stafette.fence_sessions(broker);
+    PERFORM stafette.forget_seen(seen_sessions, seen_requests);
+    asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, true, tokens);
 
     RETURN QUERY
+    WITH taken AS MATERIALIZED (
+        SELECT * FROM stafette.take_batch(asks)
+    ), kept AS (
+        INSERT INTO stafette.received
+            (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
+             client_id, session, request, received_at)
+        SELECT t.id, t.queue_id, t.receiver_id, t.sender_id, t.rank, t.deliveries, t.context, t.arrived_at,
+               t.expires_at, t.headers, t.body, clients[t.place], sessions[t.place], request_ids[t.place], now()
+        FROM taken AS t WHERE sessions[t.place] IS NOT NULL
+    )
     SELECT t.place, NULL::integer, NULL::text, t.id,
            coalesce((SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
                     stafette.name_of_queue(t.queue_id)),
@@ -21,7 +39,7 @@ BEGIN
            CASE WHEN t.receiver_id <> 0 THEN (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id) END,
            t.context, 10 - t.rank, t.arrived_at,
            t.deliveries::integer, t.headers, t.body, NULL::bigint
-    FROM stafette.take_batch(asks) AS t
+    FROM taken AS t
     ORDER BY t.place, CASE WHEN by_arrival[t.place] THEN 0 ELSE t.rank END, t.id;
 
     RETURN QUERY SELECT * FROM stafette.faults(asks);

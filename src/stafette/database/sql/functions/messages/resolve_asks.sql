@@ -1,7 +1,8 @@
--- Makes asks from arrays: turns names into ids, finds faults, and marks the plain ones (see the type stafette.ask).
+-- Makes asks from arrays: turns names into ids, finds faults, and marks the plain ones (see the type stafette.ask). An
+-- ask with the token of a session that has moved or ended is a fault; without tokens (NULL) there is no session to check.
 CREATE OR REPLACE FUNCTION stafette.resolve_asks(
     clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
-    removing boolean
+    removing boolean, tokens bigint[] DEFAULT NULL
 ) RETURNS stafette.ask[]
 LANGUAGE plpgsql STABLE
 AS $$
@@ -14,6 +15,8 @@ BEGIN
                             WHERE own.queue_id = q.id AND own.receiver_id = a.client),
         CASE
             WHEN c.id IS NULL THEN 105
+            WHEN a.token IS NOT NULL AND NOT EXISTS (
+                SELECT FROM stafette.sessions AS n WHERE n.client_id = a.client AND n.token = a.token) THEN 108
             WHEN removing AND c.mode <> 'full' THEN 107
             WHEN a.queue IS NOT NULL AND q.id IS NULL THEN 102
             WHEN q.owner_id <> a.client THEN 107
@@ -23,6 +26,9 @@ BEGIN
         END,
         CASE
             WHEN c.id IS NULL THEN 'the reading client is not registered (any more); connect again'
+            WHEN a.token IS NOT NULL AND NOT EXISTS (
+                SELECT FROM stafette.sessions AS n WHERE n.client_id = a.client AND n.token = a.token)
+                THEN 'this session has ended, or continues elsewhere; connect again'
             WHEN removing AND c.mode <> 'full' THEN format('client %s is read-only and cannot change anything', c.name)
             WHEN a.queue IS NOT NULL AND q.id IS NULL THEN format('there is no queue %s; create it first', a.queue)
             WHEN q.owner_id <> a.client THEN format('queue %s is personal; only its owner may read it', a.queue)
@@ -32,8 +38,8 @@ BEGIN
             WHEN a.wanted < 1 THEN format('cannot read %s messages; ask for at least one', a.wanted)
         END
     )::stafette.ask ORDER BY a.place)
-    FROM unnest(clients, queues, senders, contexts, by_arrival, wanted)
-         WITH ORDINALITY AS a (client, queue, sender, context, by_arrival, wanted, place)
+    FROM unnest(clients, queues, senders, contexts, by_arrival, wanted, tokens)
+         WITH ORDINALITY AS a (client, queue, sender, context, by_arrival, wanted, token, place)
     LEFT JOIN LATERAL (SELECT * FROM stafette.clients AS c
                        WHERE c.id = a.client AND c.registered_at IS NOT NULL LIMIT 1) AS c ON true
     LEFT JOIN LATERAL (SELECT * FROM stafette.queues AS q WHERE q.name = a.queue LIMIT 1) AS q ON true
