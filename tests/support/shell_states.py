@@ -34,7 +34,7 @@ async def holding(seconds: float = 30) -> State:
     state = await connected()
     assert state.client is not None
     client = aio.Client(Address.parse(URL), name="alice", mode="full", secret=None, timeout=1)
-    lease = Lease(state.client, aio_lease.Lease(client, message(), token=1))
+    lease = Lease(state.client, aio_lease.Lease(client, message(), token=1, held_until=0.0))
     state.held_lease = HeldLease(lease, message(), time.monotonic() + seconds)
     return state
 

@@ -13,8 +13,10 @@ from stafette.client.failover import (
     may_repeat,
     next_pause,
 )
-from stafette.errors import AlreadyOnline, ServerFull, StafetteError, Unavailable
-from stafette.protocol.client import Lost, NotAccepted
+from stafette.errors import AlreadyOnline, Overloaded, ServerFull, StafetteError, Unavailable
+from stafette.model import Selection
+from stafette.protocol import messages as wire
+from stafette.protocol.client import HungUp, Lost, NotAccepted, TooLate
 
 NORTH, SOUTH, WEST = ("north", 1), ("south", 2), ("west", 3)
 AWAY = Unavailable("cannot reach a broker")
@@ -22,17 +24,29 @@ ONLINE = AlreadyOnline("alice is online")
 LATER = 1000.0
 
 
+SEND, RECEIVE = wire.Send(0, []), wire.Receive(0, Selection("jobs"))
+
+
 @pytest.mark.parametrize(
-    ("error", "repeatable", "repeats"),
+    ("error", "request_", "repeatable", "repeats"),
     [
-        (Lost(""), True, True),
-        (Lost(""), False, False),
-        (NotAccepted(""), True, True),
-        (NotAccepted(""), False, True),
+        (Lost(""), SEND, True, True),
+        (Lost(""), SEND, False, False),
+        (NotAccepted(""), SEND, False, True),
+        (Unavailable(""), SEND, True, False),
+        (Lost(""), RECEIVE, False, True),
+        (NotAccepted(""), RECEIVE, False, True),
+        (Unavailable("the database broke"), RECEIVE, False, True),
+        (Unavailable("", outcome="not done"), RECEIVE, False, False),
+        (Overloaded(""), RECEIVE, False, False),
+        (TooLate(""), RECEIVE, False, False),
+        (HungUp(""), RECEIVE, False, False),
     ],
 )
-def test_what_may_be_repeated_after_which_loss(error: Lost | NotAccepted, repeatable: bool, repeats: bool) -> None:
-    assert may_repeat(error, repeatable=repeatable) is repeats
+def test_what_may_be_repeated_after_which_loss(
+    error: StafetteError, request_: wire.Request, repeatable: bool, repeats: bool
+) -> None:
+    assert may_repeat(error, request_, repeatable=repeatable) is repeats
 
 
 def test_pauses_double_up_to_the_longest() -> None:

@@ -137,44 +137,22 @@ def test_a_hello_may_have_any_size() -> None:
     assert decode(connection.request(large, DEADLINE)) == [large]
 
 
-# Cancelling
-
-
-@pytest.mark.parametrize("kind", [wire.Receive, wire.Peek])
-def test_a_read_that_waits_is_cancelled(kind: type[wire.Receive | wire.Peek]) -> None:
+def test_a_request_that_is_sent_again_keeps_its_id() -> None:
     connection = open_connection()
-    number = ask(connection, read := kind(0, JOBS, 60.0))
-    connection.cancel(read)
-    assert sent(connection) == [wire.Cancel(number + 1, number)]
-    assert errors_of(receive(connection, wire.Messages(number, []), wire.Done(number + 1))) == [(number, "Messages")]
-
-
-@pytest.mark.parametrize(
-    "request_", [wire.Receive(0, JOBS), wire.Receive(0, JOBS, 0.0), wire.Lease(0, JOBS), wire.Echo(0)]
-)
-def test_what_does_not_wait_is_not_cancelled(request_: wire.Request) -> None:
+    read = wire.Receive(0, JOBS)
+    number = ask(connection, read)
+    connection.closed(None)
+    read.again = True
     connection = open_connection()
-    ask(connection, request_)
-    connection.cancel(request_)
-    assert sent(connection) == []
-
-
-def test_a_read_that_has_its_answer_is_not_cancelled() -> None:
-    connection = open_connection()
-    number = ask(connection, read := wire.Receive(0, JOBS, 60.0))
-    receive(connection, wire.Messages(number, [MESSAGE]))
-    connection.cancel(read)
-    assert sent(connection) == []
+    assert decode(connection.request(read, DEADLINE)) == [read]
+    assert read.id == number
 
 
 @pytest.mark.parametrize("end", [lambda c: receive(c, wire.Goodbye(0, "leaving")), ClientConnection.hang_up])
-def test_nothing_is_cancelled_or_given_back_where_the_broker_takes_nothing(
-    end: Callable[[ClientConnection], object],
-) -> None:
+def test_nothing_is_given_back_where_the_broker_takes_nothing(end: Callable[[ClientConnection], object]) -> None:
     connection = open_connection()
-    ask(connection, read := wire.Receive(0, JOBS, 60.0))
+    ask(connection, wire.Receive(0, JOBS, 60.0))
     end(connection)
-    connection.cancel(read)
     connection.give_back(leases(9, 7))
     receive(connection, leases(9, 7))
     assert sent(connection) == []
@@ -195,13 +173,12 @@ def test_leases_for_a_reader_that_gave_up_are_given_back() -> None:
 
 def test_leases_whose_reader_is_cancelled_are_given_back_on_demand() -> None:
     connection = open_connection()
-    number = ask(connection, read := wire.Lease(0, JOBS, 30.0, 60.0))
-    connection.cancel(read)
+    number = ask(connection, wire.Lease(0, JOBS, 30.0, 60.0))
     [(_, answer, _)] = receive(connection, leases(number, 7))
     assert isinstance(answer, wire.Leases)
     connection.give_back(answer)
-    assert sent(connection) == [wire.Cancel(3, number), wire.Nack(4, MESSAGE.id, 7)]
-    assert receive(connection, wire.Done(3), wire.Done(4)) == []
+    assert sent(connection) == [wire.Nack(3, MESSAGE.id, 7)]
+    assert receive(connection, wire.Done(3)) == []
 
 
 # Deadlines

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from stafette.errors import StafetteError
 from stafette.protocol import messages as wire
 from stafette.protocol.client import ClientConnection, Outcome, State
-from tests.support.client_conversation import JOBS, failed, leases, sent, stream, welcome
+from tests.support.client_conversation import JOBS, failed, leases, stream, welcome
 
 BETWEEN = st.floats(0.0, 1.0, width=16)
 ANSWERS = st.sampled_from([wire.Done, failed, lambda number: wire.Goodbye(number, "leaving"), lambda n: leases(n, 7)])
@@ -74,11 +74,6 @@ class Conversation(RuleBasedStateMachine):
         self.unread = []
         self.take(self.connection.receive_data(piece))
 
-    @rule(data=st.data())
-    @precondition(lambda self: self.requests)
-    def cancel(self, data: st.DataObject) -> None:
-        self.connection.cancel(data.draw(st.sampled_from(list(self.requests.values()))))
-
     @rule(seconds=BETWEEN)
     def expire(self, seconds: float) -> None:
         self.now += seconds
@@ -96,14 +91,10 @@ class Conversation(RuleBasedStateMachine):
 
     @invariant()
     def closed_means_finished_and_mute(self) -> None:
-        requests = sent(self.connection)
         if self.connection.state is State.CLOSED:
             assert self.outcomes.keys() == self.requests.keys()
-            self.connection.cancel(wire.Receive(1, JOBS, 60.0))
             self.connection.give_back(leases(0, 7))
             assert self.connection.data_to_send() == []
-        cancelled = {request.request for request in requests if isinstance(request, wire.Cancel)}
-        assert all(getattr(self.requests[number], "wait", None) for number in cancelled)
 
     @invariant()
     def the_next_deadline_is_the_earliest_of_those_pending(self) -> None:

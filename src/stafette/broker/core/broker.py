@@ -211,6 +211,7 @@ class Broker:
         else:
             ticket.cancelled_by = Ticket(ticket.session, cancel, now)
             ticket.session.run_size = 1
+            self.admission.active -= 1
 
     def _answer_at_once(self, session: Session, request: wire.Request, answer: wire.Answer) -> None:
         self.admission.active -= 1
@@ -257,6 +258,7 @@ class Broker:
             if ticket.cancelled_by is not None:
                 if type(answer) is wire.Messages:
                     answer = wire.Messages(request.id, [])  # what it has taken goes back
+                self.admission.active += 1
                 self.dispatcher.submit(GIVE_BACK, [ticket.cancelled_by])
         if type(outcome) is NotAuthenticated:  # the session has moved: there is nobody to answer
             self.effects.append(Abort(session))

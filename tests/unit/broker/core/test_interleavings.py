@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from stafette.broker.core.broker import Outcome
 from stafette.broker.core.dispatcher import Batch
+from stafette.broker.core.operation import GIVE_BACK
 from stafette.broker.core.session import State
 from stafette.model import Message
 from stafette.protocol import messages as wire
@@ -50,6 +51,8 @@ class Interleavings(RuleBasedStateMachine):
         self.stored: Counter[str] = Counter()
         self.dispatched: list[Batch] = []
         self.executed: list[tuple[Batch, list[Outcome]]] = []
+        self.received: dict[int, str] = {}
+        """What each receive has taken, and from which queue, unless it was cancelled."""
 
     @initialize(batch=st.integers(1, 4), connections=st.integers(1, 3), in_flight=st.integers(4, 30))
     def start(self, batch: int, connections: int, in_flight: int) -> None:
@@ -122,8 +125,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule(data=st.data())
     def answer(self, data: st.DataObject) -> None:
         """The answers of a batch come back."""
-        batch, outcomes = self.executed.pop(data.draw(st.integers(0, len(self.executed) - 1)))
-        self.script.complete(batch, *outcomes)
+        self._complete(*self.executed.pop(data.draw(st.integers(0, len(self.executed) - 1))))
 
     @rule(seconds=st.sampled_from([0.5, 2.0, 20.0]))
     def tick(self, seconds: float) -> None:
@@ -180,6 +182,8 @@ class Interleavings(RuleBasedStateMachine):
             if not life.gone:
                 assert sorted(answer.id for answer in life.connection.answers) == sorted(life.asked)
                 assert life.connection.session.in_flight == 0
+                answers = {answer.id: answer for answer in life.connection.answers if type(answer) is wire.Messages}
+                assert all(answers[number].messages for number in self.received.keys() & answers.keys())
         assert (core.admission.active, core.dispatcher.outstanding, len(core.waiting)) == (0, 0, 0)
         assert (core.waiting._by_session, core.waiting._trying, core.waiting._parked) == ({}, {}, {})
         assert core.waiting.next_deadline() is None
@@ -200,8 +204,13 @@ class Interleavings(RuleBasedStateMachine):
 
     def _answer_all(self) -> None:
         while self.executed:
-            batch, outcomes = self.executed.pop(0)
-            self.script.complete(batch, *outcomes)
+            self._complete(*self.executed.pop(0))
+
+    def _complete(self, batch: Batch, outcomes: list[Outcome]) -> None:
+        if batch.operation is GIVE_BACK:
+            for queue in QUEUES:
+                self.script.core.arrived(queue)
+        self.script.complete(batch, *outcomes)
 
     def _ask(self, client: int, *requests: wire.Request) -> None:
         life = self.lives.get(client)
@@ -222,7 +231,10 @@ class Interleavings(RuleBasedStateMachine):
             for queue in choices:
                 if self.stored[queue]:
                     self.stored[queue] -= 1
+                    self.received[request.id] = queue
                     return wire.Messages(request.id, [_message(queue)])
+        elif isinstance(request, wire.Cancel) and (taken_from := self.received.pop(request.request, None)):
+            self.stored[taken_from] += 1
         return plain_outcome(request)
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
+from stafette.broker.core.broker import Broker
 from stafette.broker.core.session import State
 from stafette.errors import Unavailable
 from stafette.protocol import messages as wire
-from tests.support.core_script import Script, ids, kinds, receive, send
+from tests.support.core_script import Script, kinds, receive, send
 
 
 def test_bye_is_done_after_what_came_before_and_nothing_is_after_it() -> None:
@@ -149,14 +154,18 @@ def test_a_drain_ends_the_waits_of_reads() -> None:
     assert script.core.drained
 
 
-def test_a_drain_gives_slow_readers_what_was_held_back_from_them() -> None:
+@pytest.mark.parametrize("leave", [lambda core: core.drain(1000.0), lambda core: core.disconnect(7, 1000.0)])
+def test_what_was_held_back_from_a_slow_reader_is_not_executed_when_it_has_to_leave(
+    leave: Callable[[Broker], object],
+) -> None:
     script = Script()
-    alice = script.open()
+    alice = script.open(client=7)
     script.core.pause_writing(alice.session, 100, script.now)
-    script.say(alice, send(2))
+    script.say(alice, receive(2), send(3))
+    leave(script.core)
     assert script.batches() == []
-    script.core.drain(script.now)
-    assert ids(script.batch()) == [2]
+    assert [(type(answer), answer.id) for answer in alice.answers] == [(wire.Goodbye, 2), (wire.Goodbye, 3)]
+    assert script.core.admission.active == 0
 
 
 def test_a_drain_after_an_operator_ended_a_session_is_no_fault() -> None:

@@ -218,9 +218,10 @@ def test_a_cancelled_read_ends_its_wait_and_no_other_does() -> None:
     alice = reader()
     first, second = parked(waiting, session=alice, number=1), parked(waiting, session=alice, number=2)
     other = parked(waiting, number=1)
-    assert waiting.cancel(alice, 1, 5.0) == [first]
-    assert waiting.cancel(alice, 1, 5.0) == []
-    assert waiting.cancel(alice, 3, 5.0) == []
+    assert waiting.find(alice, 1) is first
+    assert waiting.cancel(first, 5.0)
+    assert waiting.find(alice, 1) is None
+    assert waiting.find(alice, 3) is None
     assert waiting.wake_all() == [second, other]
 
 
@@ -229,7 +230,8 @@ def test_a_read_that_is_cancelled_while_it_is_in_the_database_has_no_time_left()
     alice = reader()
     ticket = parked(waiting, session=alice)
     waiting.wake_all(["jobs"])
-    assert waiting.cancel(alice, 1, 5.0) == []  # its answer is on the way
+    assert waiting.find(alice, 1) is ticket
+    assert not waiting.cancel(ticket, 5.0)  # its answer is on the way
     assert ticket.deadline == 5.0
 
 

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from stafette.broker.core.operation import GIVE_BACK
+from stafette.errors import NotAuthenticated
 from stafette.model import Message, Selection
 from stafette.protocol import messages as wire
 from tests.support.core_script import Script, ids, kinds, receive, send
@@ -128,11 +130,17 @@ def test_cancel_ends_a_wait() -> None:
     assert alice.session.in_flight == 0
 
 
-def test_cancel_of_what_is_not_there_is_done_already() -> None:
+def test_what_an_answered_read_has_taken_goes_back_in_the_database() -> None:
     script = Script()
     alice = script.open()
-    script.say(alice, wire.Cancel(3, 2))
-    assert alice.answers == [wire.Done(3)]
+    script.say(alice, receive(2))
+    script.complete(script.batch(), GOT)
+    script.say(alice, wire.Cancel(3, 2), wire.Cancel(4, 1), receive(5))
+    batch = script.batch()
+    assert (batch.operation, ids(batch)) == (GIVE_BACK, [3])
+    script.complete(batch)
+    script.work()
+    assert alice.answers == [GOT, wire.Done(3), wire.Done(4), wire.Messages(5, [])]
 
 
 def test_a_cancelled_read_that_is_in_the_database_does_not_wait_again() -> None:
@@ -144,7 +152,53 @@ def test_a_cancelled_read_that_is_in_the_database_does_not_wait_again() -> None:
     batch = script.batch()
     script.say(alice, wire.Cancel(3, 2))
     script.complete(batch)
-    assert alice.answers == [wire.Done(3), wire.Messages(2, [])]
+    script.work()
+    assert alice.answers == [wire.Messages(2, []), wire.Done(3)]
+    assert alice.session.in_flight == 0
+
+
+def test_what_a_cancelled_read_takes_in_the_database_goes_back_before_the_cancel_is_done() -> None:
+    script = Script()
+    alice = script.open()
+    script.say(alice, receive(2, wait=60))
+    script.work()
+    script.core.wake_reads()
+    reads = script.batch()
+    script.say(alice, wire.Cancel(3, 2), receive(4))
+    assert script.batches() == []
+    script.complete(reads, GOT)
+    assert alice.answers == [wire.Messages(2, [])]
+    gives_back = script.batch()
+    assert (gives_back.operation, ids(gives_back)) == (GIVE_BACK, [3])
+    assert gives_back.tickets[0].request == wire.Cancel(3, 2)
+    script.complete(gives_back)
+    script.work()
+    assert alice.answers == [wire.Messages(2, []), wire.Done(3), wire.Messages(4, [])]
+    assert script.core.admission.active == 0
+
+
+def test_what_a_gone_client_has_given_up_goes_back_all_the_same() -> None:
+    script = Script()
+    alice = script.open()
+    script.say(alice, receive(2, wait=60))
+    script.work()
+    script.core.wake_reads()
+    reads = script.batch()
+    script.say(alice, wire.Cancel(3, 2))
+    script.hang_up(alice)
+    script.complete(reads, GOT)
+    assert ids(script.batch()) == [3]
+
+
+def test_a_read_of_a_session_that_has_moved_ends_its_connection() -> None:
+    script = Script()
+    alice, bob = script.open("alice"), script.open("bob")
+    script.say(alice, receive(2))
+    script.say(bob, receive(2))
+    script.complete(script.batch(), NotAuthenticated("this session continues elsewhere"), GOT)
+    assert alice.aborted
+    assert not bob.aborted
+    assert bob.answers == [GOT]
 
 
 def test_what_woke_a_read_whose_client_is_gone_wakes_the_next() -> None:

@@ -12,7 +12,7 @@ CREATE TABLE stafette.received (
     PRIMARY KEY (session, request, id)
 );
 CREATE INDEX received_by_time ON stafette.received (received_at);
-ALTER TABLE stafette.received SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+ALTER TABLE stafette.received SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50000,
     autovacuum_vacuum_cost_delay = 0);
 
 -- The same for what is leased and created: the request that did it. Existing rows have none, so they are never an answer
