@@ -35,6 +35,15 @@ CALLS: dict[str, tuple[str, tuple[object, ...]]] = {
         for kind, ask in ASKS.items()
     },
     "lease": ("SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7)", (*ASKS["queue"], [30.0])),
+    "receive in a session": (
+        "SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        (*ASKS["queue"], 1, [1], [1], [1], [1], [7]),
+    ),
+    "repeat a receive": ("SELECT * FROM stafette.replay_batch($1, $2, $3, $4)", ([1], [1], [7], [False])),
+    "repeat a lease": ("SELECT * FROM stafette.replay_leases($1, $2, $3, $4)", ([1], [1], [7], [False])),
+    "give back what was received": ("SELECT stafette.give_back_received($1, $2, $3)", ([1], [1], [7])),
+    "forget what was seen": ("SELECT stafette.forget_seen($1, $2)", ([1], [7])),
+    "forget what was received": ("SELECT stafette.forget_received(60, 10)", ()),
     "send": (
         "SELECT * FROM stafette.send_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         ([1], [1], ["jobs"], ["bob"], [5], [None], [None], [b""], [None], [None], [None], [False]),
@@ -48,15 +57,29 @@ CALLS: dict[str, tuple[str, tuple[object, ...]]] = {
     "promote delayed": ("SELECT * FROM stafette.promote_delayed(10)", ()),
     "drop expired": ("SELECT stafette.drop_expired(10)", ()),
 }
-MESSAGE_TABLES = {"ready", "delayed", "leased", "dead"}
+MESSAGE_TABLES = {"ready", "delayed", "leased", "dead", "received"}
 # Indexes that may be read without a limit: a context joins two messages, what waits for one client is counted, and a
-# lease is found by its id.
-READ_TO_THE_END = {"ready_by_context", "ready_by_receiver", "leased_pkey", "delayed_pkey"}
+# lease is found by its id, or by the request that took it.
+READ_TO_THE_END = {
+    "ready_by_context", "ready_by_receiver", "leased_pkey", "leased_by_request", "delayed_pkey", "received_pkey",
+}  # fmt: skip
 FILL = """
     INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, body)
     SELECT nextval('stafette.message_id'), q.id, CASE WHEN n % 7 = 0 AND q.name = 'jobs' THEN 2 ELSE 0 END,
            CASE WHEN q.name = 'jobs' THEN 1 ELSE 2 END, n % 10, 0, CASE WHEN n % 100 = 0 THEN n END, now(), 'body'
     FROM generate_series(1, $1) AS n JOIN stafette.queues AS q ON q.name = (ARRAY['jobs', 'others'])[n % 3 % 2 + 1]
+    """
+# Each request of a session has received one message, or leased one.
+FILL_RECEIVED = """
+    INSERT INTO stafette.received (id, queue_id, receiver_id, sender_id, rank, deliveries, arrived_at, body,
+                                   client_id, session, request, received_at)
+    SELECT -n, 1, 0, 1, 5, 0, now(), 'body', 1, n % 100, n / 100, now() FROM generate_series(1, $1) AS n
+    """
+FILL_LEASED = """
+    INSERT INTO stafette.leased (id, queue_id, receiver_id, sender_id, rank, deliveries, arrived_at, body, token,
+                                 holder_id, leased_until, session, request)
+    SELECT -n, 1, 0, 1, 5, 0, now(), 'body', n, 1, now() + interval '1 hour', n % 100, n / 100
+    FROM generate_series(1, $1) AS n
     """
 ROWS_AT_MOST = 200  # ten ranks in two lanes of two queues are looked at, and what is found is fetched again
 
@@ -74,9 +97,10 @@ async def connection(
             await store.queues.create(alice.id, name, QueueOptions(exclude_own=name == "others"))
     connection = await asyncpg.connect(database)
     await prepare_connection(connection)
-    await connection.execute(FILL, request.param)
+    for fill in (FILL, FILL_RECEIVED, FILL_LEASED):
+        await connection.execute(fill, request.param if fill is FILL else request.param // 10)
     if request.param:
-        await connection.execute("VACUUM ANALYZE stafette.ready")
+        await connection.execute("VACUUM ANALYZE stafette.ready, stafette.received, stafette.leased")
     yield connection
     await connection.close()
 
@@ -147,10 +171,12 @@ async def rows_touched(connection: asyncpg.Connection[asyncpg.Record], name: str
 async def test_a_plan_from_when_all_was_empty_does_when_queues_are_full(
     connection: asyncpg.Connection[asyncpg.Record],
 ) -> None:
-    await connection.execute("VACUUM ANALYZE stafette.ready")  # the planner now knows that there is nothing
+    # the planner now knows that there is nothing
+    await connection.execute("VACUUM ANALYZE stafette.ready, stafette.received, stafette.leased")
     for name in CALLS:
         await rows_touched(connection, name)
-    await connection.execute(FILL, 10_000)
+    for fill in (FILL, FILL_RECEIVED, FILL_LEASED):
+        await connection.execute(fill, 10_000)
     for name in CALLS:
         assert await rows_touched(connection, name) <= ROWS_AT_MOST, name
 
