@@ -48,7 +48,7 @@ class History:
         outcome = await self._outcome(client.send(QUEUE, body, key=body.decode() if key else None))
         if not isinstance(outcome, StafetteError):
             self.answered.add(body)
-        elif "nothing has happened" in str(outcome):
+        elif outcome.outcome == "not done":
             self.refused.add(body)
         else:
             return
@@ -57,7 +57,7 @@ class History:
     async def receive(self, client: Client) -> None:
         outcome = await self._outcome(client.receive(QUEUE, wait=0.5))
         if isinstance(outcome, StafetteError):
-            self.unknown_reads += "nothing has happened" not in str(outcome)
+            self.unknown_reads += outcome.outcome != "not done"
         elif outcome is not None:
             self.taken[outcome.body] += 1
 
