@@ -43,7 +43,7 @@ CALLS: dict[str, tuple[str, tuple[object, ...]]] = {
     "repeat a lease": ("SELECT * FROM stafette.replay_leases($1, $2, $3, $4)", ([1], [1], [7], [False])),
     "give back what was received": ("SELECT stafette.give_back_received($1, $2, $3)", ([1], [1], [7])),
     "forget what was seen": ("SELECT stafette.forget_seen($1, $2)", ([1], [7])),
-    "forget what was received": ("SELECT stafette.forget_received(60, 10)", ()),
+    "forget what was received": ("SELECT * FROM stafette.forget_received(60, 10)", ()),
     "send": (
         "SELECT * FROM stafette.send_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         ([1], [1], ["jobs"], ["bob"], [5], [None], [None], [b""], [None], [None], [None], [False]),

@@ -111,13 +111,15 @@ async def test_what_comes_back_to_a_queue_that_is_gone_is_gone_too(alice: Reader
     assert await alice.receive(7, Selection("@alice"), again=True) == []
     assert await alice.store.messages.give_back_received([GaveUp(alice.id, SESSION, 7)]) == []
     assert await alice.kept() == []
-    assert await alice.store.maintenance.forget_keys(limit=1) == 0
 
 
 async def test_what_nobody_names_is_forgotten_after_a_while(alice: Reader) -> None:
     await alice.receive(7)
     await alice.receive(8, Selection("jobs"))
-    forget = alice.store.maintenance.forget_received
+
+    async def forget(seconds: float, limit: int) -> int:
+        return (await alice.store.maintenance.forget_received(seconds=seconds, limit=limit))[0]
+
     assert await forget(seconds=60, limit=10) == 0
     await alice.store.pool.fetch(
         "UPDATE stafette.received SET received_at = now() - interval '2 min' WHERE request = 7"

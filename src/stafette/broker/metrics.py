@@ -54,6 +54,8 @@ class Metrics:
         """Per batch."""
         self.received_bytes = 0
         self.sent_bytes = 0
+        self.kept = 0
+        """Messages received in answers that nobody has named as seen, of all brokers together, as of the last round."""
         self.rounds: defaultdict[tuple[str, str], int] = defaultdict(int)
         """Rounds of maintenance, by service and outcome."""
 

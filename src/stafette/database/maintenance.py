@@ -48,9 +48,10 @@ class Maintenance:
         """Delete messages past their time to live; returns their number."""
         return int(await self._pool.value("SELECT stafette.drop_expired($1)", limit))
 
-    async def forget_received(self, *, seconds: float, limit: int) -> int:
-        """Delete what was received so long ago, and not named as seen; returns the number of messages."""
-        return int(await self._pool.value("SELECT stafette.forget_received($1, $2)", seconds, limit))
+    async def forget_received(self, *, seconds: float, limit: int) -> tuple[int, int]:
+        """Delete what was received so long ago, and not named as seen; returns how much, and roughly what is left."""
+        [(deleted, left)] = await self._pool.fetch("SELECT * FROM stafette.forget_received($1, $2)", seconds, limit)
+        return deleted, left
 
     async def forget_keys(self, *, limit: int) -> int:
         """Delete idempotency keys past their time; returns their number."""

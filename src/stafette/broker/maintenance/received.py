@@ -18,5 +18,6 @@ class ForgetReceived:
 
     async def round(self, runtime: Runtime) -> bool:
         """Forget a thousand at most."""
-        forgotten = await runtime.store.maintenance.forget_received(seconds=REPLAY_SECONDS, limit=ROWS_AT_A_TIME)
+        forgotten, kept = await runtime.store.maintenance.forget_received(seconds=REPLAY_SECONDS, limit=ROWS_AT_A_TIME)
+        runtime.core.metrics.kept = kept
         return forgotten >= ROWS_AT_A_TIME

@@ -1,6 +1,7 @@
 -- Maintenance: deletes up to `at_most` messages that were received more than `seconds` ago, in answers that nobody has
--- named as seen. Returns their number.
-CREATE OR REPLACE FUNCTION stafette.forget_received(seconds double precision, at_most integer) RETURNS bigint
+-- named as seen. Returns their number, and about how many there are.
+CREATE OR REPLACE FUNCTION stafette.forget_received(seconds double precision, at_most integer)
+RETURNS TABLE (deleted bigint, remaining bigint)
 LANGUAGE sql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 AS $$
@@ -11,5 +12,5 @@ AS $$
     ), deleted AS (
         DELETE FROM stafette.received AS r WHERE r.ctid = ANY (ARRAY(SELECT o.tid FROM old AS o)) RETURNING 1
     )
-    SELECT count(*) FROM deleted
+    SELECT count(*), pg_stat_get_live_tuples('stafette.received'::regclass) FROM deleted
 $$;
