@@ -54,6 +54,8 @@ class Metrics:
         """Per batch."""
         self.received_bytes = 0
         self.sent_bytes = 0
+        self.to_delete = 0
+        """Entries of the list of what upkeep has yet to delete, of all brokers together, as of the last round."""
         self.rounds: defaultdict[tuple[str, str], int] = defaultdict(int)
         """Rounds of maintenance, by service and outcome."""
 

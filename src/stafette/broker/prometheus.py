@@ -42,6 +42,7 @@ class BrokerCollector(Collector):
         yield _counter("requests", "Answers to accepted requests.", ("operation", "outcome"), metrics.requests())
         refusals = {(reason,): count for reason, count in core.admission.refusals.copy().items()}
         yield _counter("refusals", "Requests and connections refused at once.", ("reason",), refusals)
+        yield _gauge("discarded", "What was deleted or purged and is still stored.", metrics.to_delete)
         rounds = metrics.rounds.copy()
         yield _counter("upkeep_rounds", "Rounds of each maintenance service.", ("service", "outcome"), rounds)
         batches = {(): sum(metrics.batch_requests.counts)}

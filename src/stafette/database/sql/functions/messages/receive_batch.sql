@@ -14,8 +14,8 @@ BEGIN
 
     RETURN QUERY
     SELECT t.place, NULL::integer, NULL::text, t.id,
-           coalesce((SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
-                    stafette.name_of_queue(t.queue_id)),
+           coalesce((SELECT q.name FROM stafette.queues AS q WHERE q.store_id = t.store_id),
+                    (stafette.queue_of_store(t.store_id)).name),
            coalesce((SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
                     stafette.name_of_client(t.sender_id)),
            CASE WHEN t.receiver_id <> 0 THEN (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id) END,
