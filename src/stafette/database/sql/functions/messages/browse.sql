@@ -37,8 +37,8 @@ BEGIN
               AND NOT (target.exclude_own AND r.sender_id = viewer IS TRUE)
             ORDER BY r.id LIMIT at_most
         ) AS head
-        WHERE CASE WHEN viewer IS NULL THEN lane.receiver_id NOT IN (SELECT stafette.discarded_receivers('ready'))
-                   ELSE lane.receiver_id IN (0, viewer) END
+        WHERE (viewer IS NULL OR lane.receiver_id IN (0, viewer))
+          AND lane.receiver_id NOT IN (SELECT stafette.discarded_receivers('ready'))
         ORDER BY head.id LIMIT at_most
     ) AS m
     JOIN stafette.clients AS s ON s.id = m.sender_id

@@ -7,7 +7,9 @@ AS $$
     SELECT q, w.messages
     FROM (
         SELECT r.store_id, count(*) AS messages FROM stafette.ready AS r
-        WHERE r.receiver_id = client AND r.receiver_id <> 0 AND (r.expires_at IS NULL OR r.expires_at > now())
+        WHERE r.receiver_id = client AND r.receiver_id <> 0
+          AND r.receiver_id NOT IN (SELECT stafette.discarded_receivers('ready'))
+          AND (r.expires_at IS NULL OR r.expires_at > now())
         GROUP BY r.store_id
     ) AS w
     JOIN stafette.queues AS s ON s.store_id = w.store_id
