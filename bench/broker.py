@@ -37,12 +37,12 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 # One operation per transaction, as an application would write it without a broker: half sends, half receives.
 PLAIN_SEND = """\\set queue random(1, 20)
-INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, arrived_at, body)
+INSERT INTO stafette.ready (id, store_id, receiver_id, sender_id, rank, deliveries, arrived_at, body)
 VALUES (nextval('stafette.message_id'), 100000 + :queue, 0, 1, 5, 0, now(), repeat('x', 200)::bytea);
 """
 PLAIN_RECEIVE = """\\set queue random(1, 20)
 DELETE FROM stafette.ready WHERE ctid = (
-    SELECT ctid FROM stafette.ready WHERE queue_id = 100000 + :queue AND receiver_id = 0
+    SELECT ctid FROM stafette.ready WHERE store_id = 100000 + :queue AND receiver_id = 0
     ORDER BY rank, id LIMIT 1 FOR UPDATE SKIP LOCKED
 ) RETURNING body;
 """

@@ -30,7 +30,7 @@ BATCHES = (1, 32)
 
 FILL = """
 INSERT INTO stafette.ready
-    (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
+    (id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
 SELECT nextval('stafette.message_id'), $1::integer, 0, $2::integer + n % $3::integer, n / 7 % 10, 0,
        CASE WHEN n % $4::integer = 0 THEN n END, now(), NULL, NULL, $5::bytea
 FROM generate_series(1, $6::integer) AS n

@@ -36,9 +36,9 @@ RANK = 5
 PGBENCH_CONNECTIONS, PGBENCH_THREADS = 16, 2
 STORE_CONNECTIONS = 4
 
-COLUMNS = "id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body"
+COLUMNS = "id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body"
 NEXT = """
-    SELECT ctid FROM stafette.ready WHERE queue_id = :queue AND receiver_id = 0
+    SELECT ctid FROM stafette.ready WHERE store_id = :queue AND receiver_id = 0
     ORDER BY rank, id LIMIT 1 FOR UPDATE SKIP LOCKED"""
 CHOOSE = f"\\set queue random(:first_queue, :first_queue + {QUEUES - 1})\n"
 
@@ -51,8 +51,8 @@ VALUES (nextval('stafette.message_id'), :queue, 0, :sender, {RANK}, 0, NULL, now
     "receive": CHOOSE + f"DELETE FROM stafette.ready WHERE ctid = ({NEXT}) RETURNING *;\n",
     "lease+ack": CHOOSE
     + f"""WITH taken AS (DELETE FROM stafette.ready WHERE ctid = ({NEXT}) RETURNING *)
-INSERT INTO stafette.leased ({COLUMNS}, token, holder_id, leased_until)
-SELECT id, queue_id, receiver_id, sender_id, rank, deliveries + 1, context, arrived_at, expires_at, headers, body,
+INSERT INTO stafette.leased ({COLUMNS.replace("store", "queue")}, token, holder_id, leased_until)
+SELECT id, store_id, receiver_id, sender_id, rank, deliveries + 1, context, arrived_at, expires_at, headers, body,
        nextval('stafette.lease_token'), :sender::integer, now() + interval '30 seconds' FROM taken
 RETURNING id, token, body \\gset
 DELETE FROM stafette.leased WHERE id = :id AND token = :token AND leased_until > now();

@@ -304,7 +304,7 @@ async def test_a_broker_that_is_lost_does_not_keep_its_names(
     assert (await again.client("alice")).broker is not None
 
     # The lost broker comes back, learns that its client has been taken in elsewhere, and lets it go
-    await heartbeat(Heartbeat(), lost)
+    await heartbeat(Heartbeat(lost.store.brokers), lost)
     await until(lambda: not lost.core.sessions, again.ping)
     with pytest.raises(errors.AlreadyOnline):
         await alice.ping()

@@ -6,6 +6,7 @@ import re
 from contextlib import suppress
 
 from stafette import errors
+from stafette.broker.maintenance.heartbeat import Heartbeat
 from stafette.broker.maintenance.history import WriteHistory
 from stafette.broker.metrics import BATCH_BOUNDS, SECONDS_BOUNDS
 from stafette.broker.prometheus import BrokerCollector
@@ -35,7 +36,11 @@ async def test_every_metric_is_told_with_its_type_and_labels(brokers: StartBroke
 
 def test_the_services_and_bounds_are_those_of_the_broker() -> None:
     told = {(codes(row[0])[0], row[1]): codes(row[2]) for row in rows(METRICS, head="label")}
-    assert told["service", "upkeep"] == [*(service.__name__ for service in SERVICES), WriteHistory.__name__]
+    assert told["service", "upkeep"] == [
+        Heartbeat.__name__,
+        *(service.__name__ for service in SERVICES),
+        WriteHistory.__name__,
+    ]
     for bounds in (BATCH_BOUNDS, SECONDS_BOUNDS):
         assert f"are {', '.join(map(str, bounds))}" in plain(METRICS)
 

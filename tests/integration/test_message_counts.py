@@ -98,7 +98,7 @@ async def test_the_oldest_is_found_behind_any_priority_and_receiver(
     [[oldest]] = await execute(
         any_database,
         "UPDATE stafette.ready SET arrived_at = now() - interval '1 hour' WHERE id = (SELECT min(r.id)"
-        " FROM stafette.ready AS r JOIN stafette.queues AS q ON q.id = r.queue_id WHERE q.name = 'jobs')"
+        " FROM stafette.ready AS r JOIN stafette.queues AS q ON q.store_id = r.store_id WHERE q.name = 'jobs')"
         " RETURNING arrived_at",
     )
     await maintenance.count_all_messages(pause=0)
@@ -230,8 +230,8 @@ async def test_the_longest_queues_have_a_history_of_their_own(
     )
     await execute(
         any_database,
-        "INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, arrived_at, body)"
-        " SELECT nextval('stafette.message_id'), q.id, 0, 1, 5, 0, now(), '' FROM stafette.queues AS q,"
+        "INSERT INTO stafette.ready (id, store_id, receiver_id, sender_id, rank, deliveries, arrived_at, body)"
+        " SELECT nextval('stafette.message_id'), q.store_id, 0, 1, 5, 0, now(), '' FROM stafette.queues AS q,"
         " generate_series(1, CASE q.name WHEN 'q77' THEN 1 ELSE 2 END) WHERE q.name LIKE 'q%'",
     )
     await maintenance.count_all_messages(pause=0)

@@ -17,7 +17,7 @@ from tests.support.waiting import until
 HELD_UP = """
     ALTER FUNCTION stafette.take_batch(stafette.ask[]) RENAME TO take_batch_at_last;
     CREATE FUNCTION stafette.take_batch(asks stafette.ask[]) RETURNS TABLE (
-        place integer, id bigint, queue_id integer, receiver_id integer, sender_id integer, rank smallint,
+        place integer, id bigint, store_id integer, receiver_id integer, sender_id integer, rank smallint,
         deliveries smallint, context bigint, arrived_at timestamptz, expires_at timestamptz, headers jsonb, body bytea
     ) LANGUAGE plpgsql AS $$
     BEGIN

@@ -64,8 +64,8 @@ READ_TO_THE_END = {
     "ready_by_context", "ready_by_receiver", "leased_pkey", "leased_by_request", "delayed_pkey", "received_pkey",
 }  # fmt: skip
 FILL = """
-    INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, body)
-    SELECT nextval('stafette.message_id'), q.id, CASE WHEN n % 7 = 0 AND q.name = 'jobs' THEN 2 ELSE 0 END,
+    INSERT INTO stafette.ready (id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, body)
+    SELECT nextval('stafette.message_id'), q.store_id, CASE WHEN n % 7 = 0 AND q.name = 'jobs' THEN 2 ELSE 0 END,
            CASE WHEN q.name = 'jobs' THEN 1 ELSE 2 END, n % 10, 0, CASE WHEN n % 100 = 0 THEN n END, now(), 'body'
     FROM generate_series(1, $1) AS n JOIN stafette.queues AS q ON q.name = (ARRAY['jobs', 'others'])[n % 3 % 2 + 1]
     """

@@ -38,13 +38,14 @@ from stafette.errors import LeaseLost, StafetteError
 from stafette.model import Client, Draft, Leased, LeaseRef, Message, Queue, QueueOptions, Selection
 from tests.support.actors import ADMIN
 from tests.support.databases import Databases
-from tests.support.store_model import ModelClient, ModelMessage, ModelQueue, ModelStore, outcome
+from tests.support.store_model import ModelClient, ModelMessage, ModelQueue, ModelStore, State, outcome
 
 # A queue "jobs" for "b ann" and a queue "jobs b" for "ann": what is glued together with blanks would be confused.
 NAMES = ("ann", "bob", "b ann", "reader")
 QUEUES = ("jobs", "jobs b", "audit", "@ann", "@bob")
 NOBODY = 2**31 - 1  # the number of no client, queue or broker
 PLENTY = 1000
+STATES: tuple[State, ...] = ("ready", "delayed", "leased", "dead")
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -156,7 +157,7 @@ class World:
 
     async def clean(self) -> None:
         """For a handful of rows quicker than TRUNCATE. Counters go on: no number is expected before it is seen."""
-        tables = ("ready", "delayed", "leased", "dead", "keys", "sessions", "brokers", "queues", "clients")
+        tables = (*STATES, "discarded", "keys", "sessions", "brokers", "queues", "clients")
         await self.connection.execute("; ".join(f"DELETE FROM stafette.{table}" for table in tables))
 
     async def pass_time(self, seconds: float) -> None:
@@ -199,9 +200,9 @@ class StoreMachine(RuleBasedStateMachine):
         return outcome(self.run, waited())
 
     def number(self, place: int) -> int:
-        """The number of a client, also of one that was deleted; nobody's when it never registered."""
+        """The number of the last client of this name, also when it was deleted; nobody's when it never registered."""
         name = NAMES[place] if place < len(NAMES) else None
-        return next((number for number, known in self.model.names.items() if known == name), NOBODY)
+        return next((number for number, known in reversed(self.model.names.items()) if known == name), NOBODY)
 
     # Comparing
 
@@ -300,10 +301,11 @@ class StoreMachine(RuleBasedStateMachine):
             )
         actual = self.real(self.store.clients.register(name, mode=mode, secret=secret))
         number = 0 if isinstance(actual, StafetteError) else actual.id
+        is_new = number not in self.model.names
         expected = outcome(self.model.register, name, mode, secret, number)
         if both := self.agree(actual, expected):
             assert self.model.names[both[1].id] == name
-            assert list(self.model.names.values()).count(name) == 1
+            assert is_new == (self.model.client(name).registered_at is None)
             assert msgspec.structs.astuple(both[0]) == (both[1].id, name, both[1].mode, both[1].secret)
 
     @rule(name=mostly("b ann", *NAMES, "stranger"), supply=supplies)
@@ -492,7 +494,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(
         seconds=seconds | mostly(2000.0, 90_000.0),
-        upkeep=st.lists(st.sampled_from(["leases", "leases", "delayed", "expired", "keys"]), max_size=3),
+        upkeep=st.lists(st.sampled_from(["leases", "leases", "delayed", "expired", "discarded", "keys"]), max_size=3),
         one_by_one=st.booleans(),
     )
     def pass_time(self, seconds: float, upkeep: list[str], one_by_one: bool) -> None:
@@ -503,6 +505,8 @@ class StoreMachine(RuleBasedStateMachine):
                 self._agree_on_moved(self.store.maintenance.expire_leases, self.model.expire_leases(), one_by_one)
             elif work == "delayed":
                 self._agree_on_moved(self.store.maintenance.promote_delayed, self.model.promote_delayed(), one_by_one)
+            elif work == "discarded":
+                assert self._deleted_in_steps(1 if one_by_one else 3) == self.model.delete_discarded()
             elif work == "expired":
                 self._agree_on_dropped(self.store.maintenance.drop_expired, self.model.drop_expired(), one_by_one)
             else:
@@ -513,10 +517,21 @@ class StoreMachine(RuleBasedStateMachine):
             self.run(self.world.pass_time(seconds))
             self.model.now += seconds
 
+    def _deleted_in_steps(self, limit: int) -> int:
+        deleted, entries = 0, PLENTY
+        while entries:
+            messages, entries = self.run(self.store.maintenance.delete_discarded(limit=limit, grace=0))
+            assert messages <= limit
+            deleted += messages
+        return deleted
+
     def _agree_on_moved(
-        self, work: Callable[..., Coroutine[Any, Any, dict[str, int]]], expected: Counter[str], one_by_one: bool
+        self,
+        work: Callable[..., Coroutine[Any, Any, dict[str | None, int]]],
+        expected: Counter[str | None],
+        one_by_one: bool,
     ) -> None:
-        actual: Counter[str] = Counter()
+        actual: Counter[str | None] = Counter()
         while part := self.run(work(limit=1 if one_by_one else PLENTY)):
             assert not one_by_one or list(part.values()) == [1]
             actual.update(part)
@@ -591,6 +606,12 @@ class StoreMachine(RuleBasedStateMachine):
         )
         expected = [message for queue in sorted(self.model.queues) for message in self.model.browse(queue, None)]
         self.agree_each([[Message(*row[3:13]) for row in rows]], [expected], self.same_message)
+
+    @invariant()
+    def nothing_else_is_stored(self) -> None:
+        for state in STATES:
+            rows = self.run(self.world.connection.fetchval(f"SELECT count(*) FROM stafette.{state}"))
+            assert rows == self.model.stored(state), state
 
     @invariant()
     def all_clients_and_brokers_look_the_same(self) -> None:

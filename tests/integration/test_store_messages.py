@@ -240,7 +240,7 @@ async def test_a_delayed_message_is_ready_when_its_time_comes(store: Store, alic
     await send(store, alice, b"soon", delay=0.001)
     assert await receive(store, bob, queue="jobs") == []
     assert (await store.queues.count("jobs")).delayed == 2
-    promoted: dict[str, int] = {}
+    promoted: dict[str | None, int] = {}
     while not promoted:  # until a millisecond has passed
         promoted = await store.maintenance.promote_delayed(limit=10)
     assert promoted == {"jobs": 1}

@@ -61,8 +61,8 @@ async def fill(url: str, queue: str, count: int, *, body: str = "'body'::bytea")
     connection = await asyncpg.connect(url)
     await connection.execute(
         f"""
-        INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, arrived_at, body)
-        SELECT nextval('stafette.message_id'), q.id, 0, c.id, n % 10, 0, now(), {body}
+        INSERT INTO stafette.ready (id, store_id, receiver_id, sender_id, rank, deliveries, arrived_at, body)
+        SELECT nextval('stafette.message_id'), q.store_id, 0, c.id, n % 10, 0, now(), {body}
         FROM stafette.queues AS q, stafette.clients AS c, generate_series(1, $2) AS n
         WHERE q.name = $1 AND c.name = 'alice'
         """,

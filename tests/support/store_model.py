@@ -7,6 +7,7 @@ bears them; `test_state_machine.py` learns them then and insists on them ever af
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -65,6 +66,7 @@ class ModelMessage:
 
     queue: str
     sender: str
+    sender_id: int
     receiver: str | None
     context: int | None
     priority: int
@@ -126,15 +128,16 @@ class ModelStore:
     clients: dict[int, ModelClient] = field(default_factory=dict)
     queues: dict[str, ModelQueue] = field(default_factory=dict)
     messages: list[ModelMessage] = field(default_factory=list)
+    discarded: list[ModelMessage] = field(default_factory=list)  # nobody can see them, but they are still stored
     keys: dict[tuple[int, str], ModelKey] = field(default_factory=dict)
     brokers: dict[int, ModelBroker] = field(default_factory=dict)
     sessions: dict[int, ModelSession] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)  # of everyone who ever registered: a name keeps its number
+    names: dict[int, str] = field(default_factory=dict)  # of everyone who ever registered, the last to do so at the end
 
     # Clients
 
     def register(self, name: str, mode: str, secret: str | None, number: int) -> ModelClient:
-        """The first time counts; a bare name or a deleted client registers anew, under the number it had."""
+        """The first time counts; who takes the name of a deleted client is another client."""
         require(is_name(name), errors.InvalidRequest)
         require(mode in ("full", "read-only"), errors.InvalidRequest)
         known = self.client_named(name)
@@ -158,11 +161,10 @@ class ModelStore:
         self.client(name).secret = secret
 
     def delete_client(self, name: str) -> None:
-        """With it go its personal queue, what waits for it and its keys; what it sent stays."""
+        """With it go its personal queue and what waits for it; what it sent stays."""
         client = self.client(name)
         require(self.broker_of(client.id) is None, errors.AlreadyOnline)
-        self.messages = [message for message in self.messages if message.receiver != name]
-        self.keys = {place: key for place, key in self.keys.items() if place[0] != client.id}
+        self._discard([message for message in self.messages if message.receiver == name])
         self.sessions.pop(client.id, None)
         self._remove_queue("@" + name)
         del self.clients[client.id]
@@ -199,7 +201,7 @@ class ModelStore:
 
     def _remove_queue(self, name: str) -> None:
         del self.queues[name]
-        self._remove(self._in_queue(name))
+        self._discard(self._in_queue(name))
         for queue in self.queues.values():
             if queue.dead_letter == name:
                 queue.dead_letter = None
@@ -214,7 +216,7 @@ class ModelStore:
 
     def waiting_queues(self, client: int, limit: int | None) -> list[tuple[ModelQueue, int]]:
         """Where something addressed to this client can be read, and how much, most first."""
-        me = self.names.get(client)
+        me = self._name_of(client)
         waiting = Counter(m.queue for m in self.messages if m.receiver == me is not None and self._can_be_read(m))
         return [(self.queues[name], waiting[name]) for name in sorted(waiting, key=lambda n: (-waiting[n], n))][:limit]
 
@@ -253,6 +255,7 @@ class ModelStore:
         return ModelMessage(
             queue=queue_name,
             sender=sender.name,
+            sender_id=sender.id,
             receiver=queue.owner or draft.receiver,  # what is in a personal queue is its owner's
             context=draft.context,
             priority=draft.priority,
@@ -302,7 +305,7 @@ class ModelStore:
         selection = ask.selection
         if selection.queue not in self.queues or self.queues[selection.queue].exclude_own:
             return False
-        own = [m for m in self._in_queue(selection.queue, "ready") if m.receiver == self.names.get(ask.client)]
+        own = [m for m in self._in_queue(selection.queue, "ready") if m.receiver == self._name_of(ask.client)]
         return selection.sender is None and selection.context is None and selection.order == "priority" and not own
 
     def _look(self, ask: ReadRequest, *, removing: bool = False) -> list[ModelMessage]:
@@ -320,9 +323,9 @@ class ModelStore:
         found = [
             message
             for message in self.messages
-            if self._is_visible(message, reader.name)
+            if self._is_visible(message, reader.id)
             and selection.queue in (None, message.queue)
-            and selection.sender in (None, message.sender)
+            and (selection.sender is None or self.client(selection.sender).id == message.sender_id)
             and selection.context in (None, message.context)
         ]
         if selection.order == "priority":
@@ -332,10 +335,15 @@ class ModelStore:
     def _can_be_read(self, message: ModelMessage) -> bool:
         return message.state == "ready" and (message.expires_at is None or message.expires_at > self.now)
 
-    def _is_visible(self, message: ModelMessage, reader: str | None) -> bool:
+    def _is_visible(self, message: ModelMessage, reader: int) -> bool:
         """For anyone or for the reader; where own messages are excluded, not what the reader sent."""
-        own_hidden = self.queues[message.queue].exclude_own and message.sender == reader
-        return self._can_be_read(message) and message.receiver in (None, reader) and not own_hidden
+        own_hidden = self.queues[message.queue].exclude_own and message.sender_id == reader
+        is_for_reader = message.receiver in (None, self._name_of(reader))
+        return self._can_be_read(message) and is_for_reader and not own_hidden
+
+    def _name_of(self, client: int) -> str | None:
+        """Of one that is registered; a deleted one has lost its name to whoever takes it next."""
+        return self.names[client] if client in self.clients else None
 
     def browse(self, queue: str, viewer: int | None) -> list[ModelMessage]:
         """All pages of a queue in order of arrival. An operator, who is nobody, sees all."""
@@ -343,9 +351,8 @@ class ModelStore:
         waiting = [message for message in self._in_queue(queue) if self._can_be_read(message)]
         if viewer is None:
             return waiting
-        me = self.names.get(viewer, "")
-        require(owner in (None, me), errors.PermissionDenied)
-        return [message for message in waiting if self._is_visible(message, me)]
+        require(owner in (None, self._name_of(viewer)), errors.PermissionDenied)
+        return [message for message in waiting if self._is_visible(message, viewer)]
 
     # Leases
 
@@ -398,7 +405,7 @@ class ModelStore:
     def purge(self, client: int, queue: str) -> int:
         reader = self._may_change(client)
         require(self.queue(queue).owner in (None, reader.name), errors.PermissionDenied)
-        return self._remove(self._in_queue(queue, "ready", "delayed"))
+        return self._discard(self._in_queue(queue, "ready", "delayed"))
 
     def redrive(self, queue: str) -> int:
         self.queue(queue)
@@ -440,23 +447,55 @@ class ModelStore:
         self.messages = [message for message in self.messages if message not in going]
         return before - len(self.messages)
 
+    def _discard(self, gone: Iterable[ModelMessage]) -> int:
+        """They are gone for everybody, but not yet from the tables."""
+        gone = list(gone)
+        self.discarded += gone
+        return self._remove(gone)
+
     # Upkeep
 
-    def expire_leases(self) -> Counter[str]:
-        """How many messages came back, by the queue they are in now."""
-        late = [message for message in self.messages if message.state == "leased" and message.until <= self.now]
+    def expire_leases(self) -> Counter[str | None]:
+        """How many messages came back, by the queue they are in now; None for those that nobody gets."""
+        late, hidden = self._at_their_end("leased")
         for message in late:
             self._give_back(message)
-        return Counter(message.queue for message in late)
+        self.discarded = [message for message in self.discarded if message not in hidden]
+        return Counter([*(message.queue for message in late), *(None for _ in hidden)])
 
-    def promote_delayed(self) -> Counter[str]:
-        due = [message for message in self.messages if message.state == "delayed" and message.until <= self.now]
+    def promote_delayed(self) -> Counter[str | None]:
+        due, hidden = self._at_their_end("delayed")
         for message in due:
             message.state = "ready"
-        return Counter(message.queue for message in due)
+        for message in hidden:
+            message.until = math.inf
+        return Counter([*(message.queue for message in due), *(None for _ in hidden)])
+
+    def _at_their_end(self, state: State) -> tuple[list[ModelMessage], list[ModelMessage]]:
+        """Messages of this state whose time is over, and discarded ones."""
+        every, hidden = (
+            [message for message in messages if message.state == state and message.until <= self.now]
+            for messages in (self.messages, self.discarded)
+        )
+        return every, hidden
 
     def drop_expired(self) -> int:
-        return self._remove([m for m in self.messages if m.state == "ready" and not self._can_be_read(m)])
+        """Also of what is discarded."""
+        expired = [m for m in self.discarded if m.state == "ready" and not self._can_be_read(m)]
+        self.discarded = [message for message in self.discarded if message not in expired]
+        return len(expired) + self._remove(
+            [m for m in self.messages if m.state == "ready" and not self._can_be_read(m)]
+        )
+
+    def delete_discarded(self) -> int:
+        """All but those that are leased, which go when their lease runs out."""
+        before = len(self.discarded)
+        self.discarded = [message for message in self.discarded if message.state == "leased"]
+        return before - len(self.discarded)
+
+    def stored(self, state: State) -> int:
+        """How many rows there are, whoever can see them."""
+        return sum(message.state == state for message in [*self.messages, *self.discarded])
 
     def forget_keys(self) -> int:
         """Until it is forgotten, a key counts, however old."""

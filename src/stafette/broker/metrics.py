@@ -56,6 +56,8 @@ class Metrics:
         self.sent_bytes = 0
         self.kept = 0
         """Messages received in answers that nobody has named as seen, of all brokers together, as of the last round."""
+        self.to_delete = 0
+        """Entries of the list of what upkeep has yet to delete, of all brokers together, as of the last round."""
         self.rounds: defaultdict[tuple[str, str], int] = defaultdict(int)
         """Rounds of maintenance, by service and outcome."""
 

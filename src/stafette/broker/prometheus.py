@@ -43,6 +43,7 @@ class BrokerCollector(Collector):
         refusals = {(reason,): count for reason, count in core.admission.refusals.copy().items()}
         yield _counter("refusals", "Requests and connections refused at once.", ("reason",), refusals)
         yield _gauge("received_kept", "Messages received in answers that are not named as seen.", metrics.kept)
+        yield _gauge("discarded", "What was deleted or purged and is still stored.", metrics.to_delete)
         rounds = metrics.rounds.copy()
         yield _counter("upkeep_rounds", "Rounds of each maintenance service.", ("service", "outcome"), rounds)
         batches = {(): sum(metrics.batch_requests.counts)}

@@ -15,6 +15,7 @@ from stafette.broker.limits import Limits
 from stafette.broker.listening import bind, check_protection, is_local
 from stafette.broker.maintenance import Service, serve
 from stafette.broker.maintenance.delayed import PromoteDelayed
+from stafette.broker.maintenance.discarded import DeleteDiscarded
 from stafette.broker.maintenance.expired import DropExpired
 from stafette.broker.maintenance.heartbeat import Heartbeat
 from stafette.broker.maintenance.history import WriteHistory
@@ -102,9 +103,10 @@ def _no_password() -> str:
 
 
 SERVICES: tuple[type[Service], ...] = (
-    Heartbeat, ExpireLeases, PromoteDelayed, DropExpired, ForgetKeys, ForgetReceived, DropIdleConnections,
+    ExpireLeases, PromoteDelayed, DropExpired, DeleteDiscarded, ForgetKeys, ForgetReceived, DropIdleConnections,
     CountMessages,
 )  # fmt: skip
+"""Those that need nothing but the runtime."""
 
 
 @contextlib.asynccontextmanager
@@ -121,11 +123,16 @@ async def running(
         for listener in sockets:
             bound.enter_context(listener)
         port = int(sockets[0].getsockname()[1])
-        async with await Store.open(
-            settings.database,
-            connections=settings.limits.connections + 2,  # two for maintenance, as one may be counting for long
-            unsafe_durability=settings.unsafe_durability,
-        ) as store:
+        async with (
+            await Store.open(
+                settings.database,
+                connections=settings.limits.connections + 2,  # two for maintenance, as one may be counting for long
+                unsafe_durability=settings.unsafe_durability,
+            ) as store,
+            await Store.open(
+                settings.database, connections=1, unsafe_durability=settings.unsafe_durability
+            ) as heartbeat_store,
+        ):
             name = settings.name or f"{socket.gethostname()}:{port}/{os.getpid()}"
             tracing = bound.enter_context(
                 open_tracing(settings.trace, run=settings.run, node=name, ahead_ns=settings.clock_ahead_ns)
@@ -137,7 +144,8 @@ async def running(
             await runtime.join()
             servers = [await _listen(runtime, listener, settings.tls()) for listener in sockets]
             history = WriteHistory()
-            services = [history, *(service() for service in SERVICES)]
+            heartbeat = Heartbeat(heartbeat_store.brokers)
+            services: list[Service] = [heartbeat, history, *(service() for service in SERVICES)]
             maintenance = [asyncio.create_task(serve(service, runtime)) for service in services]
             try:
                 yield runtime, port

@@ -48,7 +48,7 @@ class Audit:
         """
         numbers = ", ".join(f"${number}" for number in range(1, len(arguments) + 3))
         sql = f"SELECT stafette.{function}({numbers})"  # our own names
-        answer = await self._pool.value(sql, actor.role, actor.address, *arguments)
+        answer = await self._pool.value_alone(sql, actor.role, actor.address, *arguments)
         audit_log.info("%s from %s: %s %s", actor.role, actor.address, function, arguments[0])
         return answer
 

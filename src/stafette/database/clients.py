@@ -46,7 +46,7 @@ class Clients:
 
     async def delete(self, name: str, *, by: int) -> None:
         """Delete a client that is offline, with its personal queue and all messages addressed to it."""
-        await self._pool.fetch("SELECT stafette.delete_client($1, $2)", by, name)
+        await self._pool.value_alone("SELECT stafette.delete_client($1, $2)", by, name)
 
     async def take_sessions(
         self, clients: Sequence[int], broker: int, *, sessions: Sequence[int | None] = ()

@@ -31,6 +31,12 @@ class Unstorable(InvalidRequest):
     """A value that PostgreSQL cannot hold, such as a text with a zero byte."""
 
 
+class Locked(Unavailable):
+    """A lock that another transaction holds was not to be had in time; nothing was done."""
+
+    outcome = "not done"
+
+
 def without_password(url: str) -> str:
     """A database URL that may be shown."""
     return re.sub(r"(://[^:/@]*):[^@]*@", r"\1@", url)
@@ -115,6 +121,8 @@ def translated_errors(url: str) -> Iterator[None]:
         raise
     except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
         raise Unstorable(f"the database cannot hold that value: {error}") from error
+    except asyncpg.LockNotAvailableError as error:
+        raise Locked(str(error)) from error
     except asyncpg.QueryCanceledError as error:
         raise RequestTimeout(f"the database cancelled the request: {error}") from error
     except asyncpg.InvalidAuthorizationSpecificationError as error:

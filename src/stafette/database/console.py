@@ -18,7 +18,7 @@ import msgspec
 from stafette.database.audit import Actor, Audit
 from stafette.database.paging import check_limit, format_position, parse_position, parse_queue_position
 from stafette.database.pool import Pool
-from stafette.database.queues import DEFAULT_OPTIONS
+from stafette.database.queues import DEFAULT_OPTIONS, count_discarded
 from stafette.database.views import (
     BrokerRow,
     ClientDetails,
@@ -61,6 +61,7 @@ class Console:
     def __init__(self, pool: Pool) -> None:
         self.audit = Audit(pool)
         self._act = self.audit.act
+        self._pool = pool
         self._fetch = pool.fetch
         self._value = pool.value
 
@@ -180,8 +181,8 @@ class Console:
         await self._act(actor, "delete_queue_as_operator", queue, force)
 
     async def purge(self, actor: Actor, queue: str) -> int:
-        """Remove all that waits in a queue, also in a personal one; returns how many."""
-        return int(await self._act(actor, "purge_as_operator", queue))
+        """Hide all that waits in a queue, also in a personal one, for upkeep to delete; returns how many."""
+        return await count_discarded(self._pool, await self._act(actor, "purge_as_operator", queue))
 
     async def redrive(self, actor: Actor, queue: str) -> int:
         """Put a queue's dead messages back to ready; returns how many."""

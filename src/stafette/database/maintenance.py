@@ -36,11 +36,14 @@ class Maintenance:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def expire_leases(self, *, limit: int) -> dict[str, int]:
-        """Give back messages whose lease ran out; returns how many by queue."""
+    async def expire_leases(self, *, limit: int) -> dict[str | None, int]:
+        """Give back messages whose lease ran out; returns how many by queue.
+
+        Under None, here and in `promote_delayed`, are those of deleted queues and clients, which nobody gets.
+        """
         return dict(await self._pool.fetch("SELECT * FROM stafette.expire_leases($1)", limit))  # type: ignore[arg-type]
 
-    async def promote_delayed(self, *, limit: int) -> dict[str, int]:
+    async def promote_delayed(self, *, limit: int) -> dict[str | None, int]:
         """Make delayed messages ready that are due; returns how many by queue."""
         return dict(await self._pool.fetch("SELECT * FROM stafette.promote_delayed($1)", limit))  # type: ignore[arg-type]
 
@@ -52,6 +55,14 @@ class Maintenance:
         """Delete what was received so long ago, and not named as seen; returns how much, and roughly what is left."""
         [(deleted, left)] = await self._pool.fetch("SELECT * FROM stafette.forget_received($1, $2)", seconds, limit)
         return deleted, left
+
+    async def delete_discarded(self, *, limit: int, grace: float) -> tuple[int, int]:
+        """Delete messages that were purged, or whose queue or receiver was deleted, so many seconds ago.
+
+        Returns their number, and how many entries the list of what is to be deleted still has.
+        """
+        [[messages, entries]] = await self._pool.fetch("SELECT * FROM stafette.delete_discarded($1, $2)", limit, grace)
+        return int(messages), int(entries)
 
     async def forget_keys(self, *, limit: int) -> int:
         """Delete idempotency keys past their time; returns their number."""

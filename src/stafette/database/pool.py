@@ -7,6 +7,8 @@ connection of their own for that.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +18,7 @@ from stafette.database.connect import (
     COMMAND_SECONDS,
     CONNECT_SECONDS,
     SESSION_SETTINGS,
+    Locked,
     connect,
     connect_any,
     connected,
@@ -27,6 +30,12 @@ from stafette.errors import Unavailable
 
 ACQUIRE_SECONDS = 10.0
 """How long a call may wait for a free connection."""
+
+ALONE_SECONDS = 10.0
+"""How long to try again what needs the catalog's lock alone, while an open transaction is in the way."""
+
+ALONE_PAUSE_SECONDS = 0.2
+"""Between two attempts, each of which makes others wait for 30 ms at most."""
 
 
 class Pool:
@@ -70,6 +79,15 @@ class Pool:
     async def value(self, sql: str, *arguments: Any) -> Any:
         """The one value of a call."""
         return (await self.fetch(sql, *arguments))[0][0]
+
+    async def value_alone(self, sql: str, *arguments: Any) -> Any:
+        """The value of a call that deletes or purges: it is repeated while an open transaction is in its way."""
+        deadline = time.monotonic() + ALONE_SECONDS
+        while time.monotonic() + ALONE_PAUSE_SECONDS < deadline:
+            with contextlib.suppress(Locked):
+                return await self.value(sql, *arguments)
+            await asyncio.sleep(ALONE_PAUSE_SECONDS)  # without a connection
+        return await self.value(sql, *arguments)
 
     async def listen(self, channels: Mapping[str, Callable[[str], None]]) -> None:
         """Hand each notification on these channels to the callback of its channel, until the connection breaks."""

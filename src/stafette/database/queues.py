@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from stafette.database.pool import Pool
-from stafette.errors import ClientNotFound, QueueNotFound
+from stafette.errors import ClientNotFound, QueueNotFound, RequestTimeout, TryAgain
 from stafette.model import Queue, QueueOptions
 
 DEFAULT_OPTIONS = QueueOptions()
@@ -23,6 +23,17 @@ class Counts(msgspec.Struct, frozen=True):
     delayed: int
     leased: int
     dead: int
+
+
+async def count_discarded(pool: Pool, store: int) -> int:
+    """How many messages a purge has hidden. It is a call of its own, after the lock was given back."""
+    try:
+        return int(await pool.value("SELECT stafette.count_discarded($1)", store))
+    except TryAgain as error:
+        raise RequestTimeout(
+            "the queue is purged, but the number of messages could not be counted; nothing is left to do",
+            outcome="done",
+        ) from error
 
 
 class Queues:
@@ -48,11 +59,12 @@ class Queues:
 
     async def delete(self, client: int, name: str, *, force: bool = False) -> None:
         """Delete an empty queue, or with force any, with all its messages."""
-        await self._pool.fetch("SELECT stafette.delete_queue($1, $2, $3)", client, name, force)
+        await self._pool.value_alone("SELECT stafette.delete_queue($1, $2, $3)", client, name, force)
 
     async def purge(self, client: int, name: str) -> int:
-        """Delete all ready and delayed messages of a queue; returns their number."""
-        return int(await self._pool.value("SELECT stafette.purge($1, $2)", client, name))
+        """Hide all ready and delayed messages of a queue, for upkeep to delete; returns their number."""
+        store = await self._pool.value_alone("SELECT stafette.purge($1, $2)", client, name)
+        return await count_discarded(self._pool, store)
 
     async def get(self, name_or_id: str | int) -> Queue:
         """One queue."""

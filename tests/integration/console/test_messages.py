@@ -63,6 +63,10 @@ async def test_the_other_states_have_pages_too(
     more = {"delayed": ", now()", "leased": ", 1, 1, now()", "dead": ", now()"}[state]
     connection = await asyncpg.connect(any_database)
     await connection.execute(f"INSERT INTO stafette.{state} SELECT r.*{more} FROM stafette.ready AS r")
+    if state != "delayed":
+        await connection.execute(
+            f"UPDATE stafette.{state} AS m SET queue_id = q.id FROM stafette.queues AS q WHERE q.store_id = m.queue_id"
+        )
     await connection.close()
     pages = await all_pages(console, "jobs", 3, state=state)
     bodies = [message.preview for page in pages for message in page.messages]

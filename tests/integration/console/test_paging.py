@@ -54,9 +54,9 @@ async def _fill(server: Databases, *, analysed: bool) -> None:
         "ALTER TABLE stafette.ready SET (autovacuum_enabled = off)",
         "ANALYZE stafette.ready",
         f"""
-        INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, body)
-        SELECT n, q.id, CASE WHEN n % 7 = 0 THEN 2 ELSE 0 END, CASE WHEN n % 1000 = 0 THEN 2 ELSE 1 END, n % 10, 0,
-               CASE WHEN n % 10000 = 0 THEN n WHEN n % 2 = 0 THEN 0 END, now(), 'body'
+        INSERT INTO stafette.ready (id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, body)
+        SELECT n, q.store_id, CASE WHEN n % 7 = 0 THEN 2 ELSE 0 END, CASE WHEN n % 1000 = 0 THEN 2 ELSE 1 END,
+               n % 10, 0, CASE WHEN n % 10000 = 0 THEN n WHEN n % 2 = 0 THEN 0 END, now(), 'body'
         FROM generate_series(1, {MESSAGES}) AS n, stafette.queues AS q WHERE q.name = 'jobs'
         """,
         f"SELECT setval('stafette.message_id', {MESSAGES})",
@@ -112,7 +112,7 @@ async def test_a_page_costs_the_same_at_the_start_and_at_the_end(
     # The key of the message that 60 others follow.
     place = list(
         await connection.fetchrow(
-            "SELECT receiver_id, rank, id FROM stafette.ready ORDER BY queue_id DESC, receiver_id DESC, rank DESC,"
+            "SELECT receiver_id, rank, id FROM stafette.ready ORDER BY store_id DESC, receiver_id DESC, rank DESC,"
             " id DESC OFFSET 60 LIMIT 1"
         )
         or ()

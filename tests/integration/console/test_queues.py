@@ -61,7 +61,7 @@ async def test_queues_come_in_the_order_asked_for_page_by_page(
     connection = await asyncpg.connect(any_database)
     await connection.execute(
         "UPDATE stafette.ready AS r SET arrived_at = now() - interval '1 hour' FROM stafette.queues AS q"
-        " WHERE q.id = r.queue_id AND q.name = 'two'"
+        " WHERE q.store_id = r.store_id AND q.name = 'two'"
     )
     await connection.close()
     await store.maintenance.count_all_messages(pause=0, force=True)

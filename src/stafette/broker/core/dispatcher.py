@@ -82,9 +82,13 @@ class Dispatcher:
         heads = [
             (runs[0][0], operation)
             for operation, runs in self._runs.items()
-            if runs and (not self._calls.get(operation) or not operation.batched or len(runs) >= WORTH_A_CALL)
+            if runs and (not self._calls.get(operation) or self._may_go_beside(operation, len(runs)))
         ]
         return min(heads, key=lambda head: head[0])[1] if heads else None
+
+    def _may_go_beside(self, operation: Operation, runs: int) -> bool:
+        """Whether a second call of an operation is worth a connection."""
+        return runs >= WORTH_A_CALL if operation.batched else not operation.alone
 
     def _take(self, operation: Operation, now: float) -> Batch:
         """The runs that gathered for an operation, up to the size of a batch."""

@@ -1,7 +1,7 @@
 """How each kind of request is treated: which share a batch, which hand out messages, which a read-only client may send.
 
-A kind that is not listed goes to the database alone and is refused to read-only clients, so a new kind is safe by
-default.
+A kind that is not listed goes to the database in a call of its own and is refused to read-only clients, so a new kind
+is safe by default.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ from stafette.protocol import messages as wire
 class Operation:
     """How requests of one kind are processed: in batches or singly."""
 
-    __slots__ = ("batched", "hands_out", "in_runs", "name")
+    __slots__ = ("alone", "batched", "hands_out", "in_runs", "name")
 
-    def __init__(self, name: str, *, batched: bool = True, hands_out: bool = False, in_runs: bool = True) -> None:
+    def __init__(
+        self, name: str, *, batched: bool = True, hands_out: bool = False, in_runs: bool = True, alone: bool = False
+    ) -> None:
         self.name = name
         self.batched = batched
         self.in_runs = batched and in_runs
         """Whether consecutive requests of a session may share a run."""
+        self.alone = alone
+        """Whether it may be in progress only once, so that however long it takes, other connections are free."""
         self.hands_out = hands_out
         """Whether it removes messages from the queue and gives them to the client."""
 
@@ -50,8 +54,9 @@ NACK = Operation("nack")
 EXTEND = Operation("extend")
 GIVE_BACK = Operation("give back", in_runs=False)
 SINGLE = Operation("single", batched=False)
+DELETE = Operation("delete", batched=False, alone=True)
 
-_BATCHED: dict[type, Operation] = {
+_OPERATIONS: dict[type, Operation] = {
     wire.Send: SEND,
     wire.Receive: RECEIVE,
     wire.Peek: PEEK,
@@ -60,6 +65,9 @@ _BATCHED: dict[type, Operation] = {
     wire.Nack: NACK,
     wire.Extend: EXTEND,
     wire.Cancel: GIVE_BACK,
+    wire.DeleteQueue: DELETE,
+    wire.DeleteClient: DELETE,
+    wire.Purge: DELETE,
 }
 
 READS = frozenset(
@@ -76,7 +84,7 @@ WAITS = frozenset({wire.Receive, wire.Peek, wire.Lease})
 
 def operation_of(request: wire.Request) -> Operation:
     """The operation that serves a request."""
-    return _BATCHED.get(type(request), SINGLE)
+    return _OPERATIONS.get(type(request), SINGLE)
 
 
 def seconds_to_wait(read: wire.Request) -> float:

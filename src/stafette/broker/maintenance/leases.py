@@ -19,5 +19,6 @@ class ExpireLeases:
         """Give back a thousand at most."""
         queues = await runtime.store.maintenance.expire_leases(limit=ROWS_AT_A_TIME)
         for queue in queues:
-            runtime.arrived(queue)
+            if queue is not None:
+                runtime.arrived(queue)
         return sum(queues.values()) >= ROWS_AT_A_TIME

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stafette.broker.core.dispatcher import WORTH_A_CALL, Dispatcher
-from stafette.broker.core.operation import RECEIVE, SEND, SINGLE, operation_of
+from stafette.broker.core.operation import DELETE, RECEIVE, SEND, SINGLE, operation_of
 from stafette.broker.core.session import Session, Ticket
 from stafette.broker.metrics import Metrics
 from stafette.errors import QueueNotFound
@@ -225,5 +225,22 @@ def test_how_long_requests_waited_is_counted_once() -> None:
 
 
 def test_every_kind_of_request_has_an_operation() -> None:
-    assert operation_of(wire.Purge(1, "jobs")) is SINGLE
+    assert operation_of(wire.ListQueues(1)) is SINGLE
+    assert operation_of(wire.Purge(1, "jobs")) is DELETE
     assert operation_of(send(1)) is SEND
+
+
+def test_one_delete_at_a_time_leaves_the_other_connections_free() -> None:
+    """It may have to wait for somebody's open transaction, for seconds."""
+    script = Script(connections=2)
+    alice, bob = script.open("alice"), script.open("bob")
+    script.say(alice, wire.Purge(2, "jobs"))
+    script.say(bob, wire.DeleteQueue(2, "jobs"))
+    first = script.batch()
+    assert (ids(first), first.operation) == ([2], DELETE)
+    carol = script.open("carol")
+    script.say(carol, wire.ListQueues(2))
+    other = script.batch()
+    assert other.operation is SINGLE
+    script.complete(first)
+    assert script.batch().operation is DELETE

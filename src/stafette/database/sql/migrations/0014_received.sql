@@ -11,6 +11,7 @@ CREATE TABLE stafette.received (
     received_at timestamptz NOT NULL,
     PRIMARY KEY (session, request, id)
 );
+ALTER TABLE stafette.received RENAME COLUMN store_id TO queue_id;      -- the queue's id, as of what is leased
 CREATE INDEX received_by_time ON stafette.received (received_at);
 ALTER TABLE stafette.received SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50000,
     autovacuum_vacuum_cost_delay = 0);

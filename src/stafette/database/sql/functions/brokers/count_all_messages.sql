@@ -19,26 +19,40 @@ BEGIN
     END IF;
 
     WITH lane AS MATERIALIZED (
-        SELECT r.queue_id, r.receiver_id, r.rank, count(*) AS messages, min(r.id) AS head
-        FROM stafette.ready AS r GROUP BY r.queue_id, r.receiver_id, r.rank
+        SELECT r.store_id, r.receiver_id, r.rank, count(*) AS messages, min(r.id) AS head
+        FROM stafette.ready AS r GROUP BY r.store_id, r.receiver_id, r.rank
     ), waiting AS MATERIALIZED (
-        SELECT DISTINCT ON (l.queue_id) l.queue_id, l.receiver_id, l.rank, l.head,
-               sum(l.messages) OVER (PARTITION BY l.queue_id)::bigint AS messages
-        FROM lane AS l ORDER BY l.queue_id, l.head
+        SELECT DISTINCT ON (l.store_id) l.store_id, l.receiver_id, l.rank, l.head,
+               sum(l.messages) OVER (PARTITION BY l.store_id)::bigint AS messages
+        FROM lane AS l WHERE l.receiver_id NOT IN (SELECT stafette.discarded_receivers('ready'))
+        ORDER BY l.store_id, l.head
     ), counted AS MATERIALIZED (
-        SELECT q.id AS queue_id, coalesce(w.messages, 0) AS ready, coalesce(y.messages, 0) AS delayed,
-               coalesce(l.messages, 0) AS leased, coalesce(d.messages, 0) AS dead,
+        SELECT q.id AS queue_id, coalesce(w.messages, 0) AS ready,
+               coalesce(y.messages, 0) - coalesce(yx.messages, 0) AS delayed, coalesce(l.messages, 0) AS leased,
+               coalesce(d.messages, 0) - coalesce(dx.messages, 0) AS dead,
                (SELECT r.arrived_at FROM stafette.ready AS r
-                WHERE r.queue_id = w.queue_id AND r.receiver_id = w.receiver_id AND r.rank = w.rank AND r.id = w.head
+                WHERE r.store_id = w.store_id AND r.receiver_id = w.receiver_id AND r.rank = w.rank AND r.id = w.head
                ) AS oldest_at
         FROM stafette.queues AS q
-        LEFT JOIN waiting AS w ON w.queue_id = q.id
-        LEFT JOIN (SELECT m.queue_id, count(*) AS messages FROM stafette.delayed AS m GROUP BY m.queue_id) AS y
-            ON y.queue_id = q.id
-        LEFT JOIN (SELECT m.queue_id, count(*) AS messages FROM stafette.leased AS m GROUP BY m.queue_id) AS l
+        LEFT JOIN waiting AS w ON w.store_id = q.store_id
+        LEFT JOIN (SELECT m.store_id, count(*) AS messages FROM stafette.delayed AS m GROUP BY m.store_id) AS y
+            ON y.store_id = q.store_id
+        LEFT JOIN (SELECT m.queue_id, count(*) AS messages FROM stafette.leased AS m
+                   WHERE m.receiver_id NOT IN (SELECT c.id FROM stafette.clients AS c WHERE c.deleted_at IS NOT NULL)
+                   GROUP BY m.queue_id) AS l
             ON l.queue_id = q.id
         LEFT JOIN (SELECT m.queue_id, count(*) AS messages FROM stafette.dead AS m GROUP BY m.queue_id) AS d
             ON d.queue_id = q.id
+        -- What is addressed to deleted clients is counted apart, so that the passes above need their indexes only.
+        LEFT JOIN (SELECT m.store_id, count(*) AS messages FROM stafette.delayed AS m
+                   WHERE m.receiver_id <> 0
+                     AND m.receiver_id = ANY (ARRAY(SELECT stafette.discarded_receivers('delayed')))
+                   GROUP BY m.store_id) AS yx
+            ON yx.store_id = q.store_id
+        LEFT JOIN (SELECT m.queue_id, count(*) AS messages FROM stafette.dead AS m
+                   WHERE m.receiver_id <> 0 AND m.receiver_id = ANY (ARRAY(SELECT stafette.discarded_receivers('dead')))
+                   GROUP BY m.queue_id) AS dx
+            ON dx.queue_id = q.id
     ), by_queue AS (
         INSERT INTO stafette.queue_message_counts (queue_id, ready, delayed, leased, dead, oldest_at)
         SELECT c.queue_id, c.ready, c.delayed, c.leased, c.dead, c.oldest_at

@@ -13,13 +13,15 @@ BEGIN
     IF NOT EXISTS (SELECT FROM stafette.client_list AS c WHERE c.name = client_name) THEN
         INSERT INTO stafette.clients AS c (name, mode, secret, registered_at, last_seen_at)
         VALUES (client_name, client_mode, client_secret, now(), now())
-        ON CONFLICT (name) DO UPDATE
+        ON CONFLICT (name, deleted_at) DO UPDATE
             SET mode = excluded.mode, secret = excluded.secret, registered_at = now(), last_seen_at = now()
             WHERE c.registered_at IS NULL;
         INSERT INTO stafette.queues (name, creator_id, owner_id)
-        SELECT '@' || c.name, c.id, c.id FROM stafette.clients AS c WHERE c.name = client_name
+        SELECT '@' || c.name, c.id, c.id FROM stafette.clients AS c
+        WHERE c.name = client_name AND c.deleted_at IS NULL
         ON CONFLICT (name) DO NOTHING;
     END IF;
-    RETURN QUERY SELECT c.id, c.name, c.mode, c.secret FROM stafette.clients AS c WHERE c.name = client_name;
+    RETURN QUERY SELECT c.id, c.name, c.mode, c.secret FROM stafette.clients AS c
+                 WHERE c.name = client_name AND c.deleted_at IS NULL;
 END
 $$;

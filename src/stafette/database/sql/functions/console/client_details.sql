@@ -13,42 +13,43 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH RECURSIVE sent_to AS (
-        (SELECT r.queue_id FROM stafette.ready AS r
-         WHERE r.sender_id = target_id ORDER BY r.sender_id, r.queue_id LIMIT 1)
+        (SELECT r.store_id FROM stafette.ready AS r
+         WHERE r.sender_id = target_id ORDER BY r.sender_id, r.store_id LIMIT 1)
         UNION ALL
-        SELECT further.queue_id FROM sent_to AS t CROSS JOIN LATERAL (
-            SELECT r.queue_id FROM stafette.ready AS r
-            WHERE r.sender_id = target_id AND r.queue_id > t.queue_id ORDER BY r.sender_id, r.queue_id LIMIT 1
+        SELECT further.store_id FROM sent_to AS t CROSS JOIN LATERAL (
+            SELECT r.store_id FROM stafette.ready AS r
+            WHERE r.sender_id = target_id AND r.store_id > t.store_id ORDER BY r.sender_id, r.store_id LIMIT 1
         ) AS further
     ), waits_in AS (
-        (SELECT r.queue_id FROM stafette.ready AS r
-         WHERE r.receiver_id = target_id AND r.receiver_id <> 0 ORDER BY r.receiver_id, r.queue_id LIMIT 1)
+        (SELECT r.store_id FROM stafette.ready AS r
+         WHERE r.receiver_id = target_id AND r.receiver_id <> 0 ORDER BY r.receiver_id, r.store_id LIMIT 1)
         UNION ALL
-        SELECT further.queue_id FROM waits_in AS t CROSS JOIN LATERAL (
-            SELECT r.queue_id FROM stafette.ready AS r
-            WHERE r.receiver_id = target_id AND r.receiver_id <> 0 AND r.queue_id > t.queue_id
-            ORDER BY r.receiver_id, r.queue_id LIMIT 1
+        SELECT further.store_id FROM waits_in AS t CROSS JOIN LATERAL (
+            SELECT r.store_id FROM stafette.ready AS r
+            WHERE r.receiver_id = target_id AND r.receiver_id <> 0 AND r.store_id > t.store_id
+            ORDER BY r.receiver_id, r.store_id LIMIT 1
         ) AS further
     )
     SELECT c.id, c.name, c.mode, c.registered_at, c.last_seen_at, l.broker,
            CASE WHEN l.broker IS NOT NULL THEN s.since END, c.secret IS NOT NULL, '@' || c.name,
            (SELECT coalesce(jsonb_agg(jsonb_build_object('name', q.name, 'count', n.count)
                                       ORDER BY n.count DESC, q.name), '[]')
-            FROM (SELECT t.queue_id FROM sent_to AS t LIMIT 100) AS t
-            JOIN stafette.queues AS q ON q.id = t.queue_id
+            FROM (SELECT t.store_id, q.name FROM sent_to AS t
+                  JOIN stafette.queues AS q ON q.store_id = t.store_id LIMIT 100) AS q
             CROSS JOIN LATERAL (
                 SELECT count(*) AS count
                 FROM (SELECT FROM stafette.ready AS r
-                      WHERE r.sender_id = target_id AND r.queue_id = t.queue_id LIMIT 1000) AS r
+                      WHERE r.sender_id = target_id AND r.store_id = q.store_id
+                        AND r.receiver_id NOT IN (SELECT stafette.discarded_receivers('ready')) LIMIT 1000) AS r
             ) AS n),
            (SELECT coalesce(jsonb_agg(jsonb_build_object('name', q.name, 'count', n.count)
                                       ORDER BY n.count DESC, q.name), '[]')
-            FROM (SELECT t.queue_id FROM waits_in AS t LIMIT 100) AS t
-            JOIN stafette.queues AS q ON q.id = t.queue_id
+            FROM (SELECT t.store_id, q.name FROM waits_in AS t
+                  JOIN stafette.queues AS q ON q.store_id = t.store_id LIMIT 100) AS q
             CROSS JOIN LATERAL (
                 SELECT count(*) AS count
                 FROM (SELECT FROM stafette.ready AS r
-                      WHERE r.receiver_id = target_id AND r.queue_id = t.queue_id LIMIT 1000) AS r
+                      WHERE r.receiver_id = target_id AND r.store_id = q.store_id LIMIT 1000) AS r
             ) AS n)
     FROM stafette.clients AS c
     JOIN stafette.client_list AS l ON l.id = c.id

@@ -20,35 +20,54 @@ BEGIN
         PERFORM stafette.raise_fault(100, 'that is not where a page of these messages ended; begin with the first');
     END IF;
     RETURN QUERY
-    WITH RECURSIVE waits_in AS (
-        (SELECT r.queue_id FROM stafette.ready AS r
-         WHERE r.receiver_id = target_id AND r.receiver_id <> 0 AND r.queue_id >= after[1] AND which = 'waiting'
-         ORDER BY r.receiver_id, r.queue_id LIMIT 1)
+    WITH RECURSIVE sent_to AS (
+        (SELECT r.store_id FROM stafette.ready AS r
+         WHERE r.sender_id = target_id AND r.store_id >= after[1] AND which = 'sent'
+         ORDER BY r.sender_id, r.store_id LIMIT 1)
         UNION ALL
-        SELECT further.queue_id FROM waits_in AS t CROSS JOIN LATERAL (
-            SELECT r.queue_id FROM stafette.ready AS r
-            WHERE r.receiver_id = target_id AND r.receiver_id <> 0 AND r.queue_id > t.queue_id
-            ORDER BY r.receiver_id, r.queue_id LIMIT 1
+        SELECT further.store_id FROM sent_to AS t CROSS JOIN LATERAL (
+            SELECT r.store_id FROM stafette.ready AS r
+            WHERE r.sender_id = target_id AND r.store_id > t.store_id ORDER BY r.sender_id, r.store_id LIMIT 1
+        ) AS further
+    ), waits_in AS (
+        (SELECT r.store_id FROM stafette.ready AS r
+         WHERE r.receiver_id = target_id AND r.receiver_id <> 0 AND r.store_id >= after[1] AND which = 'waiting'
+         ORDER BY r.receiver_id, r.store_id LIMIT 1)
+        UNION ALL
+        SELECT further.store_id FROM waits_in AS t CROSS JOIN LATERAL (
+            SELECT r.store_id FROM stafette.ready AS r
+            WHERE r.receiver_id = target_id AND r.receiver_id <> 0 AND r.store_id > t.store_id
+            ORDER BY r.receiver_id, r.store_id LIMIT 1
         ) AS further
     ), page AS MATERIALIZED (
-        (SELECT r.queue_id, r.receiver_id, r.rank, r.id FROM stafette.ready AS r
-         WHERE which = 'sent'
-           AND (r.sender_id, r.queue_id, r.receiver_id, r.rank, r.id)
-               > (target_id, after[1], after[2], after[3], after[4])
-           AND r.sender_id <= target_id
-         ORDER BY r.sender_id, r.queue_id, r.receiver_id, r.rank, r.id LIMIT at_most)
+        (SELECT m.store_id, m.receiver_id, m.rank, m.id
+         FROM sent_to AS t
+         JOIN stafette.queues AS q ON q.store_id = t.store_id
+         CROSS JOIN LATERAL (
+            SELECT r.store_id, r.receiver_id, r.rank, r.id FROM stafette.ready AS r
+            WHERE (r.sender_id, r.store_id, r.receiver_id, r.rank, r.id)
+                  > (target_id, t.store_id, CASE WHEN t.store_id = after[1] THEN after[2] ELSE -1 END,
+                     CASE WHEN t.store_id = after[1] THEN after[3] ELSE 0 END,
+                     CASE WHEN t.store_id = after[1] THEN after[4] ELSE 0 END)
+              AND (r.sender_id, r.store_id) <= (target_id, t.store_id)
+              AND r.receiver_id NOT IN (SELECT stafette.discarded_receivers('ready'))
+            ORDER BY r.sender_id, r.store_id, r.receiver_id, r.rank, r.id LIMIT at_most
+         ) AS m LIMIT at_most)
         UNION ALL
-        (SELECT m.queue_id, m.receiver_id, m.rank, m.id FROM waits_in AS t CROSS JOIN LATERAL (
-            SELECT r.queue_id, r.receiver_id, r.rank, r.id FROM stafette.ready AS r
-            WHERE (r.queue_id, r.receiver_id, r.rank, r.id) > (t.queue_id, target_id, CASE WHEN t.queue_id = after[1]
-                       THEN after[3] ELSE 0 END, CASE WHEN t.queue_id = after[1] THEN after[4] ELSE 0 END)
-              AND (r.queue_id, r.receiver_id) <= (t.queue_id, target_id)
-            ORDER BY r.queue_id, r.receiver_id, r.rank, r.id LIMIT at_most
+        (SELECT m.store_id, m.receiver_id, m.rank, m.id
+         FROM waits_in AS t
+         JOIN stafette.queues AS q ON q.store_id = t.store_id
+         CROSS JOIN LATERAL (
+            SELECT r.store_id, r.receiver_id, r.rank, r.id FROM stafette.ready AS r
+            WHERE (r.store_id, r.receiver_id, r.rank, r.id) > (t.store_id, target_id, CASE WHEN t.store_id = after[1]
+                       THEN after[3] ELSE 0 END, CASE WHEN t.store_id = after[1] THEN after[4] ELSE 0 END)
+              AND (r.store_id, r.receiver_id) <= (t.store_id, target_id)
+            ORDER BY r.store_id, r.receiver_id, r.rank, r.id LIMIT at_most
          ) AS m LIMIT at_most)
     )
-    SELECT ARRAY[p.queue_id, p.receiver_id, p.rank, p.id]::bigint[], l
+    SELECT ARRAY[p.store_id, p.receiver_id, p.rank, p.id]::bigint[], l
     FROM page AS p
-    JOIN stafette.message_list AS l ON l.state = 'ready' AND l.queue_id = p.queue_id
+    JOIN stafette.message_list AS l ON l.state = 'ready' AND l.store_id = p.store_id
         AND l.receiver_id = p.receiver_id AND l.rank = p.rank AND l.id = p.id;
 END
 $$;

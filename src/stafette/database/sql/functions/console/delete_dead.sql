@@ -5,7 +5,8 @@ DECLARE
     target  stafette.queues := stafette.get_queue(queue);
     deleted bigint;
 BEGIN
-    DELETE FROM stafette.dead AS d WHERE d.queue_id = target.id;
+    DELETE FROM stafette.dead AS d
+    WHERE d.queue_id = target.id AND d.receiver_id NOT IN (SELECT stafette.discarded_receivers('dead'));
     GET DIAGNOSTICS deleted = ROW_COUNT;
     PERFORM stafette.record_action(actor, origin, 'delete dead messages', queue, format('%s messages', deleted));
     RETURN deleted;

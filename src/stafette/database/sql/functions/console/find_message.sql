@@ -9,16 +9,16 @@ DECLARE
 BEGIN
     RETURN QUERY
     SELECT l, m.body
-    FROM stafette.find_in_ready(target.id, message_id) AS f
-    JOIN stafette.message_list AS l ON l.state = 'ready' AND l.queue_id = f.queue_id
+    FROM stafette.find_in_ready(target.store_id, message_id) AS f
+    JOIN stafette.message_list AS l ON l.state = 'ready' AND l.store_id = f.store_id
         AND l.receiver_id = f.receiver_id AND l.rank = f.rank AND l.id = message_id
-    JOIN stafette.ready AS m ON m.queue_id = f.queue_id AND m.receiver_id = f.receiver_id AND m.rank = f.rank
+    JOIN stafette.ready AS m ON m.store_id = f.store_id AND m.receiver_id = f.receiver_id AND m.rank = f.rank
         AND m.id = message_id;
     RETURN QUERY
     SELECT l, m.body
     FROM stafette.message_list AS l
-    JOIN stafette.every_message AS m ON m.state = l.state AND m.queue_id = l.queue_id AND m.id = l.id
+    JOIN stafette.every_message AS m ON m.state = l.state AND m.store_id = l.store_id AND m.id = l.id
     WHERE l.state IN ('delayed', 'leased', 'dead') AND m.state IN ('delayed', 'leased', 'dead')
-      AND l.queue_id = target.id AND l.id = message_id;
+      AND l.store_id = CASE WHEN l.state = 'delayed' THEN target.store_id ELSE target.id END AND l.id = message_id;
 END
 $$;

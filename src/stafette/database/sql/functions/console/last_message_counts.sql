@@ -13,10 +13,10 @@ BEGIN
     IF last.at IS NULL THEN
         last.at := now();
         last.seconds := 0;
-        last.ready := (SELECT count(*) FROM (SELECT FROM stafette.ready LIMIT 10000) AS m);
-        last.delayed := (SELECT count(*) FROM (SELECT FROM stafette.delayed LIMIT 10000) AS m);
-        last.leased := (SELECT count(*) FROM (SELECT FROM stafette.leased LIMIT 10000) AS m);
-        last.dead := (SELECT count(*) FROM (SELECT FROM stafette.dead LIMIT 10000) AS m);
+        last.ready := (SELECT count(*) FROM (SELECT FROM stafette.message_list AS l WHERE l.state = 'ready' LIMIT 10000) AS m);
+        last.delayed := (SELECT count(*) FROM (SELECT FROM stafette.message_list AS l WHERE l.state = 'delayed' LIMIT 10000) AS m);
+        last.leased := (SELECT count(*) FROM (SELECT FROM stafette.message_list AS l WHERE l.state = 'leased' LIMIT 10000) AS m);
+        last.dead := (SELECT count(*) FROM (SELECT FROM stafette.message_list AS l WHERE l.state = 'dead' LIMIT 10000) AS m);
     END IF;
     RETURN QUERY SELECT
         last.at, last.seconds, last.ready, last.delayed, last.leased, last.dead, last.oldest_at,

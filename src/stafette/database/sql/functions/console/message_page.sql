@@ -17,9 +17,10 @@ DECLARE
     budget      CONSTANT integer := 30000;
     any_id      CONSTANT bigint := 9223372036854775807;
     target      stafette.queues := stafette.get_queue(in_queue);
-    sender      integer := (SELECT c.id FROM stafette.clients AS c WHERE c.name = from_sender);
+    store       integer := CASE WHEN in_state IN ('ready', 'delayed') THEN target.store_id ELSE target.id END;
+    sender      integer := stafette.client_of_name(from_sender);
     receiver    integer := CASE to_receiver WHEN '' THEN 0
-                                ELSE (SELECT c.id FROM stafette.clients AS c WHERE c.name = to_receiver) END;
+                                ELSE stafette.client_of_name(to_receiver) END;
     with_rank   integer := 10 - with_priority;
     low         bigint[];
     high        bigint[];
@@ -50,40 +51,40 @@ BEGIN
                            WHERE m.state = ''ready'' AND m.context >= $1 AND m.context <= $1 ORDER BY m.context
                            LIMIT $2 + 1
                        ) AS m
-                       WHERE m.queue_id = $3 AND (m.receiver_id, m.rank, m.id) > ($4[1], $4[2], $4[3])
+                       WHERE m.store_id = $3 AND (m.receiver_id, m.rank, m.id) > ($4[1], $4[2], $4[3])
                        ORDER BY m.receiver_id, m.rank, m.id';
         ELSIF sender IS NOT NULL THEN
             source := 'SELECT m.* FROM stafette.every_message AS m
                        WHERE m.state = ''ready''
-                         AND (m.sender_id, m.queue_id, m.receiver_id, m.rank, m.id) > ($6, $3, $4[1], $4[2], $4[3])
-                         AND (m.sender_id, m.queue_id, m.receiver_id, m.rank, m.id) <= ($6, $3, $5[1], $5[2], $5[3])
-                       ORDER BY m.sender_id, m.queue_id, m.receiver_id, m.rank, m.id LIMIT $2';
+                         AND (m.sender_id, m.store_id, m.receiver_id, m.rank, m.id) > ($6, $3, $4[1], $4[2], $4[3])
+                         AND (m.sender_id, m.store_id, m.receiver_id, m.rank, m.id) <= ($6, $3, $5[1], $5[2], $5[3])
+                       ORDER BY m.sender_id, m.store_id, m.receiver_id, m.rank, m.id LIMIT $2';
         ELSIF with_rank IS NOT NULL AND receiver IS NULL THEN     -- the part of each lane that has this rank
             source := 'WITH RECURSIVE lane AS (
                            (SELECT r.receiver_id FROM stafette.ready AS r
-                            WHERE (r.queue_id, r.receiver_id) >= ($3, $4[1]::integer) AND r.queue_id <= $3
-                            ORDER BY r.queue_id, r.receiver_id LIMIT 1)
+                            WHERE (r.store_id, r.receiver_id) >= ($3, $4[1]::integer) AND r.store_id <= $3
+                            ORDER BY r.store_id, r.receiver_id LIMIT 1)
                            UNION ALL
                            SELECT further.receiver_id FROM lane CROSS JOIN LATERAL (
                                SELECT r.receiver_id FROM stafette.ready AS r
-                               WHERE (r.queue_id, r.receiver_id) > ($3, lane.receiver_id) AND r.queue_id <= $3
-                               ORDER BY r.queue_id, r.receiver_id LIMIT 1
+                               WHERE (r.store_id, r.receiver_id) > ($3, lane.receiver_id) AND r.store_id <= $3
+                               ORDER BY r.store_id, r.receiver_id LIMIT 1
                            ) AS further
                        )
                        SELECT m.* FROM lane CROSS JOIN LATERAL (
                            SELECT m.* FROM stafette.every_message AS m
                            WHERE m.state = ''ready''
-                             AND (m.queue_id, m.receiver_id, m.rank, m.id) > ($3, lane.receiver_id, $7, CASE
+                             AND (m.store_id, m.receiver_id, m.rank, m.id) > ($3, lane.receiver_id, $7, CASE
                                   WHEN lane.receiver_id = $4[1] THEN $4[3] ELSE 0 END)
-                             AND (m.queue_id, m.receiver_id, m.rank, m.id) <= ($3, lane.receiver_id, $7, $5[3])
-                           ORDER BY m.queue_id, m.receiver_id, m.rank, m.id
+                             AND (m.store_id, m.receiver_id, m.rank, m.id) <= ($3, lane.receiver_id, $7, $5[3])
+                           ORDER BY m.store_id, m.receiver_id, m.rank, m.id
                        ) AS m LIMIT $2';
         ELSE
             source := 'SELECT m.* FROM stafette.every_message AS m
                        WHERE m.state = ''ready''
-                         AND (m.queue_id, m.receiver_id, m.rank, m.id) > ($3, $4[1], $4[2], $4[3])
-                         AND (m.queue_id, m.receiver_id, m.rank, m.id) <= ($3, $5[1], $5[2], $5[3])
-                       ORDER BY m.queue_id, m.receiver_id, m.rank, m.id LIMIT $2';
+                         AND (m.store_id, m.receiver_id, m.rank, m.id) > ($3, $4[1], $4[2], $4[3])
+                         AND (m.store_id, m.receiver_id, m.rank, m.id) <= ($3, $5[1], $5[2], $5[3])
+                       ORDER BY m.store_id, m.receiver_id, m.rank, m.id LIMIT $2';
         END IF;
     ELSE
         key := 'm.id';
@@ -93,8 +94,8 @@ BEGIN
                        WHERE m.state = ''leased'' AND m.id > $4[1] ORDER BY m.id LIMIT $2';
         ELSE
             source := format('SELECT m.* FROM stafette.every_message AS m
-                              WHERE m.state = %L AND (m.queue_id, m.id) > ($3, $4[1]) AND m.queue_id <= $3
-                              ORDER BY m.queue_id, m.id LIMIT $2', in_state);
+                              WHERE m.state = %L AND (m.store_id, m.id) > ($3, $4[1]) AND m.store_id <= $3
+                              ORDER BY m.store_id, m.id LIMIT $2', in_state);
         END IF;
     END IF;
 
@@ -104,18 +105,19 @@ BEGIN
             SELECT m.* FROM (
                 SELECT m.*, CASE
                     WHEN m.bytes - m.size > 67108864 THEN false
-                    ELSE m.queue_id = $3 AND ($6 IS NULL OR m.sender_id = $6) AND ($8 IS NULL OR m.receiver_id = $8)
+                    ELSE m.store_id = $3 AND ($6 IS NULL OR m.sender_id = $6) AND ($8 IS NULL OR m.receiver_id = $8)
                         AND ($1 IS NULL OR m.context = $1) AND ($7 IS NULL OR m.rank = $7)
                         AND ($9 IS NULL OR m.arrived_at <= now() - $9 * interval ''1 second'')
                         AND ($10 IS NULL OR m.arrived_at >= now() - $10 * interval ''1 second'')
                         AND (m.state <> ''ready'' OR m.expires_at IS NULL OR m.expires_at > now())
                         AND ($11 IS NULL OR position($11 IN m.body) > 0)
+                        AND (m.receiver_id = 0 OR stafette.is_held($13, m.receiver_id))
                     END IS TRUE AS matches
                 FROM (
                     SELECT m.*, row_number() OVER so_far AS number, lead(m.id) OVER so_far AS next_id,
                            sum(m.size) OVER so_far AS bytes
                     FROM (
-                        SELECT m.state, m.id, m.queue_id, m.receiver_id, m.rank, m.sender_id, m.context, m.arrived_at,
+                        SELECT m.state, m.id, m.store_id, m.receiver_id, m.rank, m.sender_id, m.context, m.arrived_at,
                                m.expires_at, CASE WHEN $11 IS NOT NULL THEN m.body END AS body,
                                CASE WHEN $11 IS NOT NULL THEN octet_length(m.body) ELSE 0 END AS size
                         FROM (%2$s) AS m
@@ -126,9 +128,9 @@ BEGIN
             WHERE m.matches OR m.next_id IS NULL OR m.bytes > 67108864
             LIMIT $12
         ) AS m
-        JOIN stafette.message_list AS l ON l.state = %3$L AND l.queue_id = m.queue_id
+        LEFT JOIN stafette.message_list AS l ON l.state = %3$L AND l.store_id = m.store_id
             AND l.receiver_id = m.receiver_id AND l.rank = m.rank AND l.id = m.id', key, source, in_state)
-    USING with_context, budget, target.id, low, high, sender, with_rank, receiver, older_than, newer_than, with_text,
-          at_most;
+    USING with_context, budget, store, low, high, sender, with_rank, receiver, older_than, newer_than, with_text,
+          at_most, target.id;
 END
 $$;

@@ -9,8 +9,10 @@ LANGUAGE sql STABLE AS $$
         (SELECT count(*) FROM stafette.client_list AS c WHERE c.broker IS NOT NULL),
         (SELECT count(*) FROM stafette.brokers AS b WHERE b.alive_until > now()),
         (SELECT count(*) FROM stafette.queues),
-        (SELECT count(*) FROM stafette.ready),
-        (SELECT count(*) FROM stafette.delayed),
-        (SELECT count(*) FROM stafette.leased),
-        (SELECT count(*) FROM stafette.dead)
+        (SELECT coalesce(sum(l.messages), 0)::bigint FROM stafette.queue_lengths() AS l),
+        (SELECT count(*) FROM stafette.delayed AS m JOIN stafette.queues AS q ON q.store_id = m.store_id
+         WHERE m.receiver_id NOT IN (SELECT stafette.discarded_receivers('delayed'))),
+        (SELECT count(*) FROM stafette.leased AS m WHERE stafette.is_held(m.queue_id, m.receiver_id)),
+        (SELECT count(*) FROM stafette.dead AS m JOIN stafette.queues AS q ON q.id = m.queue_id
+         WHERE m.receiver_id NOT IN (SELECT stafette.discarded_receivers('dead')))
 $$;

@@ -18,18 +18,29 @@ BEGIN
     SELECT * INTO last_count FROM stafette.queue_message_counts AS s WHERE s.queue_id = target.id;
     RETURN QUERY
     WITH head AS MATERIALIZED (
-        SELECT r.sender_id, r.receiver_id, r.arrived_at FROM stafette.ready AS r
-        WHERE r.queue_id = target.id ORDER BY r.queue_id, r.receiver_id, r.rank, r.id LIMIT quick + 1
+        SELECT r.sender_id, r.receiver_id, r.arrived_at,
+               r.receiver_id NOT IN (SELECT stafette.discarded_receivers('ready')) AS counts
+        FROM stafette.ready AS r
+        WHERE r.store_id = target.store_id ORDER BY r.store_id, r.receiver_id, r.rank, r.id LIMIT quick + 1
     ), now AS MATERIALIZED (
-        SELECT (SELECT count(*) FROM head) AS ready,
-               (SELECT min(h.arrived_at) FROM head AS h) AS oldest_at,
-               (SELECT count(*) FROM (
-                    SELECT FROM stafette.delayed AS m WHERE m.queue_id = target.id LIMIT quick + 1) AS m) AS delayed,
-               (SELECT count(*) FROM (
-                    SELECT FROM stafette.dead AS m WHERE m.queue_id = target.id LIMIT quick + 1) AS m) AS dead,
+        SELECT (SELECT CASE WHEN count(*) <= quick THEN count(*) FILTER (WHERE h.counts) ELSE quick + 1 END
+                FROM head AS h) AS ready,
+               (SELECT min(h.arrived_at) FROM head AS h WHERE h.counts) AS oldest_at,
+               (SELECT CASE WHEN count(*) <= quick THEN count(*) FILTER (
+                                WHERE m.receiver_id NOT IN (SELECT stafette.discarded_receivers('delayed')))
+                            ELSE quick + 1 END
+                FROM (SELECT m.receiver_id FROM stafette.delayed AS m
+                      WHERE m.store_id = target.store_id LIMIT quick + 1) AS m) AS delayed,
+               (SELECT CASE WHEN count(*) <= quick THEN count(*) FILTER (
+                                WHERE m.receiver_id NOT IN (SELECT stafette.discarded_receivers('dead')))
+                            ELSE quick + 1 END
+                FROM (SELECT m.receiver_id FROM stafette.dead AS m
+                      WHERE m.queue_id = target.id LIMIT quick + 1) AS m) AS dead,
                l.leased, l.looked_at
-        FROM (SELECT count(*) FILTER (WHERE m.queue_id = target.id) AS leased, count(*) AS looked_at
-              FROM (SELECT m.queue_id FROM stafette.leased AS m ORDER BY m.id LIMIT budget) AS m) AS l
+        FROM (SELECT count(*) FILTER (WHERE m.queue_id = target.id
+                                        AND stafette.is_held(m.queue_id, m.receiver_id)) AS leased,
+                     count(*) AS looked_at
+              FROM (SELECT m.queue_id, m.receiver_id FROM stafette.leased AS m ORDER BY m.id LIMIT budget) AS m) AS l
     ), checked AS (
         SELECT n.*, n.ready <= quick AND n.delayed <= quick AND n.dead <= quick AND n.looked_at < budget
                     AND n.leased <= quick AS exact
@@ -47,13 +58,14 @@ BEGIN
            (SELECT coalesce(jsonb_agg(jsonb_build_object('name', t.name, 'count', t.count)
                                       ORDER BY t.count DESC, t.name), '[]')
             FROM (SELECT c.name, s.count
-                  FROM (SELECT h.sender_id, count(*) AS count FROM head AS h GROUP BY h.sender_id
+                  FROM (SELECT h.sender_id, count(*) AS count FROM head AS h WHERE h.counts GROUP BY h.sender_id
                         ORDER BY 2 DESC LIMIT 10) AS s
                   JOIN stafette.clients AS c ON c.id = s.sender_id) AS t),
            (SELECT coalesce(jsonb_agg(jsonb_build_object('name', t.name, 'count', t.count)
                                       ORDER BY t.count DESC, t.name), '[]')
             FROM (SELECT coalesce(c.name, '') AS name, s.count
-                  FROM (SELECT h.receiver_id, count(*) AS count FROM head AS h GROUP BY h.receiver_id
+                  FROM (SELECT h.receiver_id, count(*) AS count FROM head AS h WHERE h.counts
+                        GROUP BY h.receiver_id
                         ORDER BY 2 DESC LIMIT 10) AS s
                   LEFT JOIN stafette.clients AS c ON c.id = s.receiver_id) AS t)
     FROM checked AS j

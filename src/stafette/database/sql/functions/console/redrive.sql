@@ -8,11 +8,13 @@ BEGIN
     PERFORM stafette.lock_catalog();
     target := stafette.get_queue(queue);
     WITH deleted AS (
-        DELETE FROM stafette.dead AS d WHERE d.queue_id = target.id RETURNING d.*
+        DELETE FROM stafette.dead AS d
+        WHERE d.queue_id = target.id AND d.receiver_id NOT IN (SELECT stafette.discarded_receivers('dead'))
+        RETURNING d.*
     )
     INSERT INTO stafette.ready
-        (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
-    SELECT id, queue_id, receiver_id, sender_id, rank, 0, context, arrived_at, expires_at, headers, body FROM deleted;
+        (id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
+    SELECT id, target.store_id, receiver_id, sender_id, rank, 0, context, arrived_at, expires_at, headers, body FROM deleted;
     GET DIAGNOSTICS moved = ROW_COUNT;
     PERFORM stafette.record_action(actor, origin, 'redrive', queue, format('%s messages', moved));
     RETURN moved;

@@ -14,24 +14,24 @@ BEGIN
         DELETE FROM stafette.leased AS l
         USING unnest(ids, delays) AS b (id, delay), stafette.queues AS q
         WHERE l.id = b.id AND l.id = ANY (ids) AND q.id = l.queue_id
-        RETURNING l.*, greatest(b.delay, 0) AS delay, q.name AS queue, q.dead_letter_id,
+        RETURNING l.*, greatest(b.delay, 0) AS delay, q.name AS queue, q.store_id, q.dead_letter_id,
                   l.deliveries >= q.max_deliveries AS exhausted
     ), now_ready AS (
         INSERT INTO stafette.ready
-            (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
-        SELECT id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body
+            (id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
+        SELECT id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body
         FROM returned WHERE NOT exhausted AND coalesce(delay, 0) = 0
         UNION ALL
-        SELECT id, dead_letter_id,
-               coalesce((SELECT d.owner_id FROM stafette.queues AS d WHERE d.id = returned.dead_letter_id), 0),
-               sender_id, rank, 0, context, arrived_at, NULL,
-               coalesce(headers, '{}') || jsonb_build_object('stafette-died-in', queue), body
-        FROM returned WHERE exhausted AND dead_letter_id IS NOT NULL
+        SELECT r.id, d.store_id, coalesce(d.owner_id, 0), r.sender_id, r.rank, 0, r.context, r.arrived_at, NULL,
+               coalesce(r.headers, '{}') || jsonb_build_object('stafette-died-in', r.queue), r.body
+        FROM returned AS r
+        CROSS JOIN LATERAL (SELECT * FROM stafette.queues AS q WHERE q.id = r.dead_letter_id LIMIT 1) AS d
+        WHERE r.exhausted
     ), now_delayed AS (
         INSERT INTO stafette.delayed
-            (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
+            (id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
              due_at)
-        SELECT id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
+        SELECT id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
                now() + delay * interval '1 second'
         FROM returned WHERE NOT exhausted AND delay > 0
     ), now_dead AS (

@@ -15,13 +15,13 @@ BEGIN
     RETURN QUERY
     WITH RECURSIVE lane AS (
         (SELECT r.receiver_id, r.rank FROM stafette.ready AS r
-         WHERE r.queue_id = target.id ORDER BY r.receiver_id, r.rank LIMIT 1)
+         WHERE r.store_id = target.store_id ORDER BY r.receiver_id, r.rank LIMIT 1)
         UNION ALL
         SELECT further.receiver_id, further.rank
         FROM lane
         CROSS JOIN LATERAL (
             SELECT r.receiver_id, r.rank FROM stafette.ready AS r
-            WHERE r.queue_id = target.id AND (r.receiver_id, r.rank) > (lane.receiver_id, lane.rank)
+            WHERE r.store_id = target.store_id AND (r.receiver_id, r.rank) > (lane.receiver_id, lane.rank)
             ORDER BY r.receiver_id, r.rank LIMIT 1
         ) AS further
     )
@@ -32,12 +32,13 @@ BEGIN
         FROM lane
         CROSS JOIN LATERAL (
             SELECT r.* FROM stafette.ready AS r
-            WHERE r.queue_id = target.id AND r.receiver_id = lane.receiver_id AND r.rank = lane.rank
+            WHERE r.store_id = target.store_id AND r.receiver_id = lane.receiver_id AND r.rank = lane.rank
               AND r.id > coalesce(after_id, 0) AND (r.expires_at IS NULL OR r.expires_at > now())
               AND NOT (target.exclude_own AND r.sender_id = viewer IS TRUE)
             ORDER BY r.id LIMIT at_most
         ) AS head
-        WHERE viewer IS NULL OR lane.receiver_id IN (0, viewer)
+        WHERE (viewer IS NULL OR lane.receiver_id IN (0, viewer))
+          AND lane.receiver_id NOT IN (SELECT stafette.discarded_receivers('ready'))
         ORDER BY head.id LIMIT at_most
     ) AS m
     JOIN stafette.clients AS s ON s.id = m.sender_id

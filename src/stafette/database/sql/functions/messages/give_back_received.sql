@@ -1,5 +1,5 @@
 -- Puts what these requests have received back into its lanes, as nobody saw the answers. Returns the queues that have
--- messages again. What was received from a queue that has been deleted meanwhile is gone with it.
+-- messages again. What was received from a queue, or by a receiver, that has been deleted meanwhile is gone with it.
 CREATE OR REPLACE FUNCTION stafette.give_back_received(clients integer[], sessions bigint[], request_ids bigint[])
 RETURNS SETOF text
 LANGUAGE plpgsql
@@ -22,12 +22,13 @@ BEGIN
         RETURNING r.*
     ), now_ready AS (
         INSERT INTO stafette.ready AS m
-            (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
-        SELECT r.id, r.queue_id, r.receiver_id, r.sender_id, r.rank, r.deliveries, r.context, r.arrived_at,
+            (id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
+        SELECT r.id, q.store_id, r.receiver_id, r.sender_id, r.rank, r.deliveries, r.context, r.arrived_at,
                r.expires_at, r.headers, r.body
         FROM returned AS r JOIN stafette.queues AS q ON q.id = r.queue_id
-        RETURNING m.queue_id
+        WHERE stafette.is_held(r.queue_id, r.receiver_id)
+        RETURNING m.store_id
     )
-    SELECT q.name FROM stafette.queues AS q WHERE q.id IN (SELECT n.queue_id FROM now_ready AS n);
+    SELECT q.name FROM stafette.queues AS q WHERE q.store_id IN (SELECT n.store_id FROM now_ready AS n);
 END
 $$;

@@ -10,13 +10,13 @@ DECLARE
 BEGIN
     RETURN QUERY
     SELECT a.place, NULL::integer, NULL::text, t.id,
-           (SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
+           (SELECT q.name FROM stafette.queues AS q WHERE q.store_id = t.store_id),
            (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
            CASE WHEN t.receiver_id <> 0 THEN (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id) END,
            t.context, 10 - t.rank, t.arrived_at,
            t.deliveries::integer, t.headers, t.body, NULL::bigint
     FROM unnest(asks) AS a
-    CROSS JOIN LATERAL stafette.peek_next(a.me, a.queue_id, a.sender_id, a.context, a.by_arrival, a.wanted) AS l
+    CROSS JOIN LATERAL stafette.peek_next(a.me, a.store_id, a.sender_id, a.context, a.by_arrival, a.wanted) AS l
     CROSS JOIN LATERAL (SELECT * FROM stafette.ready AS r WHERE r.ctid = l.tid LIMIT 1) AS t
     WHERE a.fault IS NULL
     ORDER BY a.place, CASE WHEN a.by_arrival THEN 0 ELSE t.rank END, t.id;

@@ -5,26 +5,26 @@
 -- Every branch reads lanes in index order, a few rows from each, and merges the heads. Arrival order within a lane is
 -- a merge of its ten ranks: ten short probes cost less than one more index on every send.
 CREATE OR REPLACE FUNCTION stafette.peek_next(
-    reader integer, in_queue integer, from_sender integer, with_context bigint, by_arrival boolean, wanted integer,
+    reader integer, in_store integer, from_sender integer, with_context bigint, by_arrival boolean, wanted integer,
     skipped bigint[] DEFAULT '{}'
 ) RETURNS TABLE (tid tid, id bigint)
 LANGUAGE plpgsql STABLE
 AS $$
 #variable_conflict use_column
 DECLARE
-    own_hidden boolean := (SELECT q.exclude_own FROM stafette.queues AS q WHERE q.id = in_queue);
+    own_hidden boolean := (SELECT q.exclude_own FROM stafette.queues AS q WHERE q.store_id = in_store);
 BEGIN
     IF with_context IS NOT NULL THEN
         RETURN QUERY
         WITH same AS MATERIALIZED (        -- by context alone: else a plan made for empty tables may use any index
-            SELECT r.ctid AS tid, r.id, r.queue_id, r.receiver_id, r.sender_id, r.rank, r.expires_at
+            SELECT r.ctid AS tid, r.id, r.store_id, r.receiver_id, r.sender_id, r.rank, r.expires_at
             FROM stafette.ready AS r WHERE r.context = with_context
         )
         SELECT r.tid, r.id
         FROM same AS r
-        JOIN stafette.queues AS q ON q.id = r.queue_id
+        JOIN stafette.queues AS q ON q.store_id = r.store_id
         WHERE r.receiver_id IN (0, reader)
-          AND (in_queue IS NULL OR r.queue_id = in_queue) AND (from_sender IS NULL OR r.sender_id = from_sender)
+          AND (in_store IS NULL OR r.store_id = in_store) AND (from_sender IS NULL OR r.sender_id = from_sender)
           AND NOT (q.exclude_own AND r.sender_id = reader)
           AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
         ORDER BY CASE WHEN by_arrival THEN 0 ELSE r.rank END, r.id
@@ -32,22 +32,22 @@ BEGIN
 
     ELSIF from_sender IS NOT NULL THEN
         RETURN QUERY
-        WITH RECURSIVE queue AS (          -- the queues that hold something of this sender: a skip scan
-            SELECT coalesce(in_queue, (SELECT min(r.queue_id) FROM stafette.ready AS r
+        WITH RECURSIVE store AS (          -- the stores that hold something of this sender: a skip scan
+            SELECT coalesce(in_store, (SELECT min(r.store_id) FROM stafette.ready AS r
                                        WHERE r.sender_id = from_sender)) AS id
             UNION ALL
-            SELECT (SELECT min(r.queue_id) FROM stafette.ready AS r
-                    WHERE r.sender_id = from_sender AND r.queue_id > queue.id)
-            FROM queue WHERE in_queue IS NULL AND queue.id IS NOT NULL
+            SELECT (SELECT min(r.store_id) FROM stafette.ready AS r
+                    WHERE r.sender_id = from_sender AND r.store_id > store.id)
+            FROM store WHERE in_store IS NULL AND store.id IS NOT NULL
         )
         SELECT head.tid, head.id
-        FROM queue
-        JOIN stafette.queues AS q ON q.id = queue.id AND NOT (q.exclude_own AND from_sender = reader)
+        FROM store
+        JOIN stafette.queues AS q ON q.store_id = store.id AND NOT (q.exclude_own AND from_sender = reader)
         CROSS JOIN unnest(ARRAY[0, reader]) AS lane (receiver_id)
         CROSS JOIN generate_series(0, 9) AS step (rank)
         CROSS JOIN LATERAL (
             SELECT r.ctid AS tid, r.id FROM stafette.ready AS r
-            WHERE r.sender_id = from_sender AND r.queue_id = queue.id AND r.receiver_id = lane.receiver_id
+            WHERE r.sender_id = from_sender AND r.store_id = store.id AND r.receiver_id = lane.receiver_id
               AND r.rank = step.rank
               AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
             ORDER BY r.id LIMIT wanted
@@ -62,7 +62,7 @@ BEGIN
         CROSS JOIN generate_series(0, 9) AS step (rank)
         CROSS JOIN LATERAL (
             SELECT r.ctid AS tid, r.id FROM stafette.ready AS r
-            WHERE r.queue_id = in_queue AND r.receiver_id = lane.receiver_id AND r.rank = step.rank
+            WHERE r.store_id = in_store AND r.receiver_id = lane.receiver_id AND r.rank = step.rank
               AND NOT (own_hidden AND r.sender_id = reader)
               AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
             ORDER BY r.id LIMIT wanted
@@ -76,7 +76,7 @@ BEGIN
         FROM unnest(ARRAY[0, reader]) AS lane (receiver_id)
         CROSS JOIN LATERAL (
             SELECT r.ctid AS tid, r.rank, r.id FROM stafette.ready AS r
-            WHERE r.queue_id = in_queue AND r.receiver_id = lane.receiver_id
+            WHERE r.store_id = in_store AND r.receiver_id = lane.receiver_id
               AND NOT (own_hidden AND r.sender_id = reader)
               AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
             ORDER BY r.rank, r.id LIMIT wanted

@@ -22,7 +22,10 @@ BEGIN
 
     RETURN QUERY
     WITH taken AS MATERIALIZED (
-        SELECT * FROM stafette.take_batch(asks)
+        SELECT t.*, coalesce(q.id, (stafette.queue_of_store(t.store_id)).id) AS queue_id,
+               coalesce(q.name, (stafette.queue_of_store(t.store_id)).name) AS queue
+        FROM stafette.take_batch(asks) AS t
+        LEFT JOIN LATERAL (SELECT * FROM stafette.queues AS q WHERE q.store_id = t.store_id LIMIT 1) AS q ON true
     ), kept AS (
         INSERT INTO stafette.received
             (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
@@ -31,9 +34,7 @@ BEGIN
                t.expires_at, t.headers, t.body, clients[t.place], sessions[t.place], request_ids[t.place], now()
         FROM taken AS t WHERE sessions[t.place] IS NOT NULL
     )
-    SELECT t.place, NULL::integer, NULL::text, t.id,
-           coalesce((SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
-                    stafette.name_of_queue(t.queue_id)),
+    SELECT t.place, NULL::integer, NULL::text, t.id, t.queue,
            coalesce((SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
                     stafette.name_of_client(t.sender_id)),
            CASE WHEN t.receiver_id <> 0 THEN (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id) END,

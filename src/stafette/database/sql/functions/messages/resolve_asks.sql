@@ -9,10 +9,10 @@ AS $$
 BEGIN
     RETURN (
     SELECT array_agg((
-        a.place, a.client, q.id, s.id, a.context, a.by_arrival, a.wanted,
+        a.place, a.client, q.store_id, s.id, a.context, a.by_arrival, a.wanted,
         a.sender IS NULL AND a.context IS NULL AND NOT a.by_arrival AND NOT q.exclude_own
             AND NOT EXISTS (SELECT FROM stafette.ready AS own
-                            WHERE own.queue_id = q.id AND own.receiver_id = a.client),
+                            WHERE own.store_id = q.store_id AND own.receiver_id = a.client),
         CASE
             WHEN c.id IS NULL THEN 105
             WHEN a.token IS NOT NULL AND NOT EXISTS (
@@ -44,7 +44,8 @@ BEGIN
                        WHERE c.id = a.client AND c.registered_at IS NOT NULL LIMIT 1) AS c ON true
     LEFT JOIN LATERAL (SELECT * FROM stafette.queues AS q WHERE q.name = a.queue LIMIT 1) AS q ON true
     LEFT JOIN LATERAL (SELECT * FROM stafette.clients AS c
-                       WHERE c.name = a.sender AND c.registered_at IS NOT NULL LIMIT 1) AS s ON true
+                       WHERE c.name = a.sender AND c.deleted_at IS NULL
+                         AND c.registered_at IS NOT NULL LIMIT 1) AS s ON true
     );
 END
 $$;

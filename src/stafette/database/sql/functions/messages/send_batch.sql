@@ -26,7 +26,7 @@ BEGIN
 
     WITH part AS MATERIALIZED (
         SELECT
-            p.*, q.id AS queue_id, coalesce(q.owner_id, r.id, 0) AS receiver_id,
+            p.*, q.store_id, coalesce(q.owner_id, r.id, 0) AS receiver_id,
             CASE
                 WHEN s.id IS NULL THEN 105
                 WHEN s.mode <> 'full' THEN 107
@@ -47,7 +47,8 @@ BEGIN
                                        key, allowed, place)
         ) AS p
         LEFT JOIN LATERAL (SELECT * FROM stafette.queues AS q WHERE q.name = p.queue LIMIT 1) AS q ON true
-        LEFT JOIN LATERAL (SELECT * FROM stafette.clients AS c WHERE c.name = p.receiver LIMIT 1) AS r ON true
+        LEFT JOIN LATERAL (SELECT * FROM stafette.clients AS c
+                           WHERE c.name = p.receiver AND c.deleted_at IS NULL LIMIT 1) AS r ON true
         LEFT JOIN LATERAL (SELECT * FROM stafette.clients AS c
                            WHERE c.id = p.sender AND c.registered_at IS NOT NULL LIMIT 1) AS s ON true
     ), bad AS MATERIALIZED (
@@ -72,15 +73,15 @@ BEGIN
           AND (key IS NULL OR id IN (SELECT unnest(ids) FROM claimed))
     ), now_ready AS (
         INSERT INTO stafette.ready
-            (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
-        SELECT id, queue_id, receiver_id, sender, 10 - priority, 0, context, now(), now() + ttl * interval '1 second',
+            (id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
+        SELECT id, store_id, receiver_id, sender, 10 - priority, 0, context, now(), now() + ttl * interval '1 second',
                headers, body
         FROM good WHERE delay IS NULL OR delay = 0
     ), now_delayed AS (
         INSERT INTO stafette.delayed
-            (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
+            (id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
              due_at)
-        SELECT id, queue_id, receiver_id, sender, 10 - priority, 0, context, now(), now() + ttl * interval '1 second',
+        SELECT id, store_id, receiver_id, sender, 10 - priority, 0, context, now(), now() + ttl * interval '1 second',
                headers, body, now() + delay * interval '1 second'
         FROM good WHERE delay > 0
     )
@@ -100,7 +101,7 @@ BEGIN
                 WHEN b.sender_name IS NULL THEN 'the sending client is not registered (any more); connect again'
                 ELSE format('there is no client %s; let it register, or allow an unknown receiver', b.receiver) END
             WHEN 107 THEN CASE
-                WHEN b.queue_id IS NOT NULL AND b.receiver IS NOT NULL AND b.queue LIKE '@%'
+                WHEN b.store_id IS NOT NULL AND b.receiver IS NOT NULL AND b.queue LIKE '@%'
                     THEN format('%s is a personal queue; its only receiver is its owner', b.queue)
                 ELSE format('client %s is read-only and cannot send', b.sender_name) END
         END,

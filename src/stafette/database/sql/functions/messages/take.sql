@@ -2,7 +2,7 @@
 -- transaction has locked are skipped, and the peek is repeated. So a message is never locked without being removed,
 -- which would hide it from others for a moment, and break the order.
 CREATE OR REPLACE FUNCTION stafette.take(
-    reader integer, in_queue integer, from_sender integer, with_context bigint, by_arrival boolean, wanted integer
+    reader integer, in_store integer, from_sender integer, with_context bigint, by_arrival boolean, wanted integer
 ) RETURNS SETOF stafette.ready
 LANGUAGE plpgsql
 AS $$
@@ -15,7 +15,7 @@ DECLARE
 BEGIN
     LOOP
         SELECT array_agg(l.tid), array_agg(l.id) INTO tids, ids
-        FROM stafette.peek_next(reader, in_queue, from_sender, with_context, by_arrival, missing, skipped) AS l;
+        FROM stafette.peek_next(reader, in_store, from_sender, with_context, by_arrival, missing, skipped) AS l;
         EXIT WHEN ids IS NULL;
 
         RETURN QUERY

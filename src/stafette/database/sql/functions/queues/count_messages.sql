@@ -6,9 +6,12 @@ DECLARE
     target stafette.queues := stafette.get_queue(queue);
 BEGIN
     RETURN QUERY SELECT
-        (SELECT count(*) FROM stafette.ready AS m WHERE m.queue_id = target.id),
-        (SELECT count(*) FROM stafette.delayed AS m WHERE m.queue_id = target.id),
-        (SELECT count(*) FROM stafette.leased AS m WHERE m.queue_id = target.id),
-        (SELECT count(*) FROM stafette.dead AS m WHERE m.queue_id = target.id);
+        stafette.count_ready(target.id),
+        (SELECT count(*) FROM stafette.delayed AS m WHERE m.store_id = target.store_id
+         AND m.receiver_id NOT IN (SELECT stafette.discarded_receivers('delayed'))),
+        (SELECT count(*) FROM stafette.leased AS m WHERE m.queue_id = target.id
+         AND stafette.is_held(m.queue_id, m.receiver_id)),
+        (SELECT count(*) FROM stafette.dead AS m WHERE m.queue_id = target.id
+         AND m.receiver_id NOT IN (SELECT stafette.discarded_receivers('dead')));
 END
 $$;

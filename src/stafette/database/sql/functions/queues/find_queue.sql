@@ -3,6 +3,6 @@
 CREATE OR REPLACE FUNCTION stafette.find_queue(queue_name text, queue_id integer DEFAULT NULL)
 RETURNS SETOF stafette.counted_queue
 LANGUAGE sql STABLE AS $$
-    SELECT q, (SELECT count(*) FROM stafette.ready AS m WHERE m.queue_id = q.id)
+    SELECT q, stafette.count_ready(q.id)
     FROM stafette.queue_list AS q WHERE q.name = queue_name OR q.id = find_queue.queue_id
 $$;

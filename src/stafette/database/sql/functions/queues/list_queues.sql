@@ -2,6 +2,6 @@
 CREATE OR REPLACE FUNCTION stafette.list_queues(after_name text DEFAULT '', at_most integer DEFAULT NULL)
 RETURNS SETOF stafette.counted_queue
 LANGUAGE sql STABLE AS $$
-    SELECT q, (SELECT count(*) FROM stafette.ready AS m WHERE m.queue_id = q.id)
+    SELECT q, stafette.count_ready(q.id)
     FROM stafette.queue_list AS q WHERE q.name > after_name ORDER BY q.name LIMIT at_most
 $$;

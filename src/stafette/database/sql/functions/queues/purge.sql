@@ -1,5 +1,6 @@
--- Deletes all ready and delayed messages of a queue; not leased or dead ones.
-CREATE OR REPLACE FUNCTION stafette.purge(client integer, queue text) RETURNS bigint
+-- Hides all ready and delayed messages of a queue at once; upkeep deletes them later. Leased and dead ones stay. Returns
+-- the store that has them now, for count_discarded(): counting takes time, in which nobody else should have to wait.
+CREATE OR REPLACE FUNCTION stafette.purge(client integer, queue text) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
     target stafette.queues;

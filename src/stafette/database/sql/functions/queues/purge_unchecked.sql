@@ -1,17 +1,15 @@
--- purge() without the check of permissions; purge_as_operator() calls it too.
-CREATE OR REPLACE FUNCTION stafette.purge_unchecked(queue text) RETURNS bigint
-LANGUAGE plpgsql
-SET enable_seqscan = off
-AS $$
+-- purge() without the check of permissions; purge_as_operator() calls it too. The lock is held alone, so no send or read
+-- of this queue is in flight: what is in the store at this moment is all that ever will be.
+CREATE OR REPLACE FUNCTION stafette.purge_unchecked(queue text) RETURNS integer
+LANGUAGE plpgsql AS $$
 DECLARE
-    target          stafette.queues := stafette.get_queue(queue);
-    ready_deleted   bigint;
-    delayed_deleted bigint;
+    target stafette.queues;
 BEGIN
-    DELETE FROM stafette.ready AS m WHERE m.queue_id = target.id;
-    GET DIAGNOSTICS ready_deleted = ROW_COUNT;
-    DELETE FROM stafette.delayed AS m WHERE m.queue_id = target.id;
-    GET DIAGNOSTICS delayed_deleted = ROW_COUNT;
-    RETURN ready_deleted + delayed_deleted;
+    PERFORM stafette.lock_catalog_alone();
+    target := stafette.get_queue(queue);
+    UPDATE stafette.queues AS q SET store_id = DEFAULT WHERE q.id = target.id;
+    INSERT INTO stafette.discarded (state, owner, id)
+    VALUES ('ready', 'queue', target.store_id), ('delayed', 'queue', target.store_id);
+    RETURN target.store_id;
 END
 $$;

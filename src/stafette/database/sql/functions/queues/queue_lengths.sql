@@ -3,6 +3,7 @@ CREATE OR REPLACE FUNCTION stafette.queue_lengths()
 RETURNS TABLE (queue text, messages bigint)
 LANGUAGE sql STABLE AS $$
     SELECT q.name, r.messages
-    FROM (SELECT ready.queue_id, count(*) AS messages FROM stafette.ready GROUP BY ready.queue_id) AS r
-    JOIN stafette.queues AS q ON q.id = r.queue_id
+    FROM (SELECT m.store_id, count(*) AS messages FROM stafette.ready AS m
+          WHERE m.receiver_id NOT IN (SELECT stafette.discarded_receivers('ready')) GROUP BY m.store_id) AS r
+    JOIN stafette.queues AS q ON q.store_id = r.store_id
 $$;
