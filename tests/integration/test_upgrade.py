@@ -104,7 +104,7 @@ async def test_queues_keep_their_options(upgraded: Store) -> None:
 
 
 async def test_leases_delays_dead_messages_and_keys_go_on(upgraded: Store) -> None:
-    assert await upgraded.messages.ack([LeaseRef(13, 3)]) == [None]
+    assert await upgraded.messages.ack([LeaseRef(2, 13, 3)]) == [None]
     assert await upgraded.maintenance.expire_leases(limit=10) == {"dying": 1}  # where it dies: one delivery was allowed
     assert await Console(upgraded.pool).redrive(ADMIN, "dying") == 3
     assert await read(upgraded, "alice", "dying") == [(9, b"dies too"), (5, b"dies"), (1, b"lease ran out")]
@@ -112,6 +112,7 @@ async def test_leases_delays_dead_messages_and_keys_go_on(upgraded: Store) -> No
     assert await upgraded.maintenance.promote_delayed(limit=10) == {"plain": 1}
     assert await read(upgraded, "alice", "plain") == [(3, b"soon")]
     alice = (await upgraded.clients.get("alice")).id
+    await upgraded.pool.fetch("UPDATE stafette.keys SET expires_at = now() + interval '1 hour'")  # the dump is old
     assert await upgraded.messages.send([SendRequest(alice, Draft(("plain",), b"second"), key="once")]) == [[6]]
     assert (await upgraded.queues.count("plain")).delayed == 1
 

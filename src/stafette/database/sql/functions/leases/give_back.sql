@@ -1,6 +1,7 @@
 -- Moves leased messages back to ready, or to delayed if they have a delay. A message that was delivered as often as its
--- queue allows goes to the queue's dead-letter queue (for anyone, or for the owner of a personal queue), or, if there
--- is none, to dead. The caller holds the row locks. Returns the queue in which each message is ready now; NULL if it is
+-- queue allows goes to the queue's dead-letter queue, or, if there is none, to dead. In a dead-letter queue it keeps its
+-- receiver; but a personal queue is its owner's, and where own messages are excluded one to oneself is for anyone. The
+-- caller holds the row locks. Returns the queue in which each message is ready now; NULL if it is
 -- not ready.
 CREATE OR REPLACE FUNCTION stafette.give_back(ids bigint[], delays double precision[])
 RETURNS TABLE (id bigint, queue text)
@@ -23,7 +24,9 @@ BEGIN
         FROM returned WHERE NOT exhausted AND coalesce(delay, 0) = 0
         UNION ALL
         SELECT id, dead_letter_id,
-               coalesce((SELECT d.owner_id FROM stafette.queues AS d WHERE d.id = returned.dead_letter_id), 0),
+               (SELECT CASE WHEN d.exclude_own AND receiver_id = sender_id THEN 0
+                            ELSE coalesce(d.owner_id, receiver_id) END
+                FROM stafette.queues AS d WHERE d.id = returned.dead_letter_id),
                sender_id, rank, 0, context, arrived_at, NULL,
                coalesce(headers, '{}') || jsonb_build_object('stafette-died-in', queue), body
         FROM returned WHERE exhausted AND dead_letter_id IS NOT NULL

@@ -1,7 +1,7 @@
--- Locks the leases that these tokens still hold and returns them with their places. Locks are taken in the order of
--- ids, so that two batches cannot deadlock. OFFSET 0 keeps the conditions on token and end out of the subquery, so that
+-- Locks the leases that these clients still hold under these tokens and returns them with their places. A lease is its
+-- holder's, in whichever session, and nobody else's, whoever learns the token. Locks are taken in the order of ids, so that two batches cannot deadlock. OFFSET 0 keeps the conditions on token and end out of the subquery, so that
 -- the planner always looks a lease up by its id alone.
-CREATE OR REPLACE FUNCTION stafette.lock_leases(ids bigint[], tokens bigint[])
+CREATE OR REPLACE FUNCTION stafette.lock_leases(clients integer[], ids bigint[], tokens bigint[])
 RETURNS TABLE (id bigint, place integer)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
@@ -11,11 +11,11 @@ BEGIN
     RETURN QUERY
     SELECT l.id, a.place::integer
     FROM (
-        SELECT * FROM unnest(ids, tokens) WITH ORDINALITY AS u (id, token, place) ORDER BY u.id, u.place
+        SELECT * FROM unnest(clients, ids, tokens) WITH ORDINALITY AS u (client, id, token, place) ORDER BY u.id, u.place
     ) AS a
     CROSS JOIN LATERAL (
-        SELECT l.id, l.token, l.leased_until FROM stafette.leased AS l WHERE l.id = a.id OFFSET 0 FOR UPDATE
+        SELECT l.id, l.token, l.holder_id, l.leased_until FROM stafette.leased AS l WHERE l.id = a.id OFFSET 0 FOR UPDATE
     ) AS l
-    WHERE l.token = a.token AND l.leased_until > now();
+    WHERE l.token = a.token AND l.holder_id = a.client AND l.leased_until > now();
 END
 $$;
