@@ -5,6 +5,7 @@ Every error of asyncpg or the operating system becomes one of ours here and nowh
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -55,8 +56,16 @@ async def prepare_connection(connection: Connection) -> None:
         "jsonb",
         schema="pg_catalog",
         encoder=lambda value: msgspec.json.encode(value).decode(),
-        decoder=msgspec.json.decode,
+        decoder=_decode_json,
     )
+
+
+def _decode_json(text: str) -> Any:
+    """A jsonb value; numbers that are out of Python's or our reach are shown as texts."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return json.loads(text, parse_int=str, parse_float=str)
 
 
 async def connect(url: str) -> Connection:
