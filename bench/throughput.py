@@ -186,7 +186,9 @@ class Batches:
         answers = check(
             await self._store.messages.lease([LeaseRequest(self._client, Selection(queue)) for queue in queues])
         )
-        errors = await self._store.messages.ack([LeaseRef(leased.message.id, leased.token) for [leased] in answers])
+        errors = await self._store.messages.ack(
+            [LeaseRef(self._client, leased.message.id, leased.token) for [leased] in answers]
+        )
         if any(errors):
             raise RuntimeError(f"a lease was lost: {errors}")
 

@@ -38,20 +38,31 @@ SQLSTATE_CLASS = "ST"
 
 
 class StafetteError(Exception):
-    """What went wrong, as one sentence that says what to do."""
+    """What went wrong, as one sentence that says what to do.
+
+    Its text is for whoever runs the system. Where it names what clients need not know, such as the database's address,
+    they get the keyword `sentence` instead.
+    """
 
     code: ClassVar[int] = 0
     outcome: RequestOutcome = "unknown"
+    _sentence: str | None = None
 
-    def __init__(self, *arguments: object, outcome: RequestOutcome | None = None) -> None:
+    def __init__(self, *arguments: object, outcome: RequestOutcome | None = None, sentence: str | None = None) -> None:
         super().__init__(*arguments)
+        self._sentence = sentence
         if outcome is not None:
             self.outcome = outcome
 
     @property
     def sentence(self) -> str:
-        """The text a person reads."""
-        return str(self)
+        """The text that clients may read."""
+        return self._sentence or str(self)
+
+    @property
+    def confidential(self) -> bool:
+        """Whether its text says more than clients may read."""
+        return self._sentence is not None
 
 
 class CallerError(StafetteError):
@@ -64,6 +75,10 @@ class InvalidRequest(CallerError):
     """A value is missing, out of range or does not fit the others."""
 
     code = 100
+
+
+class NotFound(InvalidRequest):
+    """What the request names does not exist. On the wire queues and clients have errors of their own."""
 
 
 class MessageTooLarge(CallerError):
@@ -162,11 +177,12 @@ class InternalError(StafetteError):
     code = 300
 
 
-def _leaves(base: type[StafetteError]) -> list[type[StafetteError]]:
-    return [leaf for child in base.__subclasses__() for leaf in (_leaves(child) if child.__subclasses__() else [child])]
+def _coded(base: type[StafetteError]) -> list[type[StafetteError]]:
+    """The errors that have a code of their own."""
+    return [kind for child in base.__subclasses__() for kind in ([child] if "code" in vars(child) else _coded(child))]
 
 
-BY_CODE: dict[int, type[StafetteError]] = {leaf.code: leaf for leaf in _leaves(StafetteError)}
+BY_CODE: dict[int, type[StafetteError]] = {kind.code: kind for kind in _coded(StafetteError)}
 
 
 def from_code(code: int, detail: str) -> StafetteError:

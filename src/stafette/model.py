@@ -88,8 +88,9 @@ class Leased(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class LeaseRef(msgspec.Struct, frozen=True, gc=False):
-    """Identifies a lease, to end or extend it: the id of the message, and the lease token."""
+    """Identifies a lease, to end or extend it: the client that holds it, the id of the message, and the token."""
 
+    client: int
     message: int
     token: int
 

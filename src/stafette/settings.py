@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -48,6 +49,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     secret: str | None = None
     """The client's secret."""
+
+    key_hours: Annotated[float, msgspec.Meta(gt=0, le=99_999)] | None = None
+    """How many hours a broker keeps the keys of sends; by default as long as the database says, or 24."""
 
     @property
     def runs_folder(self) -> Path:

@@ -16,11 +16,15 @@ from tests.support.reference_pages import codes, rows, section
 SETTINGS = settings.Settings.__struct_fields__
 
 
+def flag_of(setting: str) -> str:
+    return f"--{setting.replace('_', '-')}"
+
+
 def test_every_setting_is_told_with_its_flag_and_variable() -> None:
     told = [row[:3] for row in rows(section("configuration.md", "Settings"))]
     known = {flag for command in commands().values() for flag in flags(command)}
     assert told == [
-        [f"`{name}`", f"`--{name}`" if f"--{name}" in known else "", f"`{settings.PREFIX}{name.upper()}`"]
+        [f"`{name}`", f"`{flag_of(name)}`" if flag_of(name) in known else "", f"`{settings.PREFIX}{name.upper()}`"]
         for name in SETTINGS
     ]
 
@@ -52,7 +56,7 @@ def test_every_command_is_told_with_the_settings_it_takes() -> None:
         assert len(matching) == 1, f"stafette {name} is in {len(matching)} rows"
         [(pattern, cell)] = matching
         used.add(pattern)
-        taken = {f"--{setting}" for setting in SETTINGS} & set(flags(command))
+        taken = {flag_of(setting) for setting in SETTINGS} & set(flags(command))
         assert set(re.findall(r"--[a-z-]+", cell)) == taken, f"stafette {name}"
     assert used == {pattern for patterns, _ in told for pattern in patterns}
 

@@ -286,15 +286,17 @@ class LeaseWorker:
 
     def __init__(self, store: Store, readers: list[Reader], rng: Random, ledger: LeaseLedger) -> None:
         self.store, self.readers, self.rng, self.ledger = store, readers, rng, ledger
+        self.holders: dict[tuple[int, int], int] = {}
 
     async def run(self) -> None:
         empty_handed = 0
         while empty_handed < max(reader.wishes for reader in self.readers):
             asks = [LeaseRequest(ask.client, ask.selection, 3600) for ask in (reader.ask() for reader in self.readers)]
             answers = succeeded(await self.store.messages.lease(asks))
-            for reader, batch in zip(self.readers, answers, strict=True):
+            for reader, ask, batch in zip(self.readers, asks, answers, strict=True):
                 assert_ascending([leased.message for leased in batch], reader.in_order)
                 for leased in batch:
+                    self.holders[leased.message.id, leased.token] = ask.client
                     self.ledger.note(leased.message)
             await self.end([leased for batch in answers for leased in batch])
             empty_handed = 0 if any(answers) else empty_handed + 1
@@ -307,16 +309,20 @@ class LeaseWorker:
         for leased, fate in zip(batch, fates, strict=True):
             chosen[fate].append(leased)
         await self.store.messages.extend(
-            [ExtendRequest(*names_of(leased), 7200) for leased in chosen["extend and ack"]]
+            [ExtendRequest(*self.names_of(leased), 7200) for leased in chosen["extend and ack"]]
         )
         await self.ack(chosen["ack"] + chosen["extend and ack"])
-        nacks = [NackRequest(*names_of(leased), self.rng.choice((None, 0.0))) for leased in chosen["nack"]]
-        nacks += [NackRequest(*names_of(leased), 3600.0) for leased in chosen["nack later"]]
+        nacks = [NackRequest(*self.names_of(leased), self.rng.choice((None, 0.0))) for leased in chosen["nack"]]
+        nacks += [NackRequest(*self.names_of(leased), 3600.0) for leased in chosen["nack later"]]
         self.count("nack", await self.store.messages.nack(nacks))
-        self.ledger.forgotten += [LeaseRef(*names_of(leased)) for leased in chosen["forget"]]
+        self.ledger.forgotten += [LeaseRef(*self.names_of(leased)) for leased in chosen["forget"]]
+
+    def names_of(self, leased: Leased) -> tuple[int, int, int]:
+        """What a LeaseRef consists of."""
+        return self.holders[leased.message.id, leased.token], leased.message.id, leased.token
 
     async def ack(self, batch: list[Leased]) -> None:
-        answers = await self.store.messages.ack([LeaseRef(*names_of(leased)) for leased in batch])
+        answers = await self.store.messages.ack([LeaseRef(*self.names_of(leased)) for leased in batch])
         self.count("ack", answers)
         for leased, error in zip(batch, answers, strict=True):
             if error is None:
@@ -328,11 +334,6 @@ class LeaseWorker:
             late = isinstance(answer, StafetteError)
             assert not late or isinstance(answer, LeaseLost)
             self.ledger.endings[f"{ending} too late" if late else ending] += 1
-
-
-def names_of(leased: Leased) -> tuple[int, int]:
-    """What a LeaseRef consists of."""
-    return leased.message.id, leased.token
 
 
 async def let_time_pass(direct: asyncpg.Connection[asyncpg.Record], one_in: int) -> None:
@@ -356,8 +357,12 @@ async def do_upkeep(store: Store) -> None:
 async def assert_all_lost(store: Store, leases: list[LeaseRef]) -> None:
     ends: list[list[StafetteError | str | None]] = [
         [*await store.messages.ack(leases)],
-        [*await store.messages.nack([NackRequest(lease.message, lease.token) for lease in leases])],
-        [*await store.messages.extend([ExtendRequest(lease.message, lease.token, 30) for lease in leases])],
+        [*await store.messages.nack([NackRequest(lease.client, lease.message, lease.token) for lease in leases])],
+        [
+            *await store.messages.extend(
+                [ExtendRequest(lease.client, lease.message, lease.token, 30) for lease in leases]
+            )
+        ],
     ]
     assert all(isinstance(error, LeaseLost) for answers in ends for error in answers)
 

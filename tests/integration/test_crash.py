@@ -174,7 +174,7 @@ class Load:
         assert isinstance(answers[0], list)
         leases = answers[0]
         ends = await self.ledger.answer(
-            self.store.messages.ack([LeaseRef(leased.message.id, leased.token) for leased in leases])
+            self.store.messages.ack([LeaseRef(self.client.id, leased.message.id, leased.token) for leased in leases])
         )
         if ends is None:
             self.ledger.unanswered_acks.update(leased.message.body for leased in leases)

@@ -62,7 +62,7 @@ async def receive(store: Store, reader: Identity, **fields: object) -> list[int]
 async def lease(store: Store, reader: Identity, queue: str, seconds: float = 1000.0) -> LeaseRef:
     [answer] = await store.messages.lease([LeaseRequest(reader.id, Selection(queue), seconds)])
     assert isinstance(answer, list), answer
-    return LeaseRef(answer[0].message.id, answer[0].token)
+    return LeaseRef(reader.id, answer[0].message.id, answer[0].token)
 
 
 async def in_every_state(store: Store, alice: Identity, url: str, queue: str = "jobs", **fields: object) -> LeaseRef:
@@ -139,7 +139,7 @@ async def test_what_comes_back_after_a_purge_is_in_the_queue(store: Store, alice
     await send(store, alice, "others")
     held = await lease(store, alice, "others")
     assert await store.queues.purge(alice.id, "others") == 0
-    assert await store.messages.nack([NackRequest(held.message, held.token)]) == ["others"]
+    assert await store.messages.nack([NackRequest(held.client, held.message, held.token)]) == ["others"]
     assert await receive(store, alice, queue="others") == [held.message]
 
 

@@ -50,7 +50,7 @@ async def fill(store: Store, alice: Identity) -> None:
     await store.messages.send([SendRequest(alice.id, Draft(("jobs",), b"", priority=10)) for _ in range(2)])
     answers = await store.messages.lease([LeaseRequest(alice.id, Selection("jobs"), 1000) for _ in range(2)])
     [_, [died]] = [answer for answer in answers if isinstance(answer, list)]
-    await store.messages.nack([NackRequest(died.message.id, died.token)])
+    await store.messages.nack([NackRequest(alice.id, died.message.id, died.token)])
     await store.messages.send(
         [
             *(

@@ -10,6 +10,8 @@ import pytest
 
 from stafette.database.store import Store
 
+MEBIBYTE_OF_HEADERS = "jsonb_build_object('a', repeat('x', 1048576))"
+
 
 @pytest.fixture
 async def application(store: Store, any_database: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
@@ -78,6 +80,15 @@ async def test_a_received_message_is_back_when_the_transaction_rolls_back(
         ("SELECT stafette.send('alice', 'jobs', NULL)", "ST100"),
         ("SELECT stafette.send_to_all('alice', '{}', '')", "ST100"),
         ("SELECT stafette.send('alice', 'jobs', '', receiver => 'nobody')", "ST105"),
+        ("SELECT stafette.send('alice', 'jobs', '', headers => '{\"n\": 1}')", "ST100"),
+        ('SELECT stafette.send(\'alice\', \'jobs\', \'\', headers => \'{"a": "b", "n": {"a": "b"}}\')', "ST100"),
+        ("SELECT stafette.send('alice', 'jobs', '', headers => '[\"a\"]')", "ST100"),
+        ("SELECT stafette.send('alice', 'jobs', '', headers => 'null')", "ST100"),
+        (f"SELECT stafette.send('alice', 'jobs', '', headers => {MEBIBYTE_OF_HEADERS})", "ST101"),
+        ("SELECT stafette.send('alice', 'jobs', '', ttl => 1e12)", "ST100"),
+        ("SELECT stafette.send('alice', 'jobs', '', ttl => 'NaN')", "ST100"),
+        ("SELECT stafette.send('alice', 'jobs', '', delay => 'Infinity')", "ST100"),
+        ("SELECT stafette.send('alice', 'jobs', '', delay => 'NaN')", "ST100"),
         ("SELECT * FROM stafette.receive('alice', 'nowhere')", "ST102"),
         ("SELECT * FROM stafette.receive('alice')", "ST100"),
         ("SELECT * FROM stafette.receive('bob', 'jobs')", "ST108"),
@@ -89,6 +100,68 @@ async def test_faults_are_raised_with_their_sqlstate(
     with pytest.raises(asyncpg.PostgresError) as caught:
         await application.fetch(call)
     assert caught.value.sqlstate == sqlstate
+    assert "\n" not in str(caught.value)
+    assert not str(caught.value).endswith(".")
+
+
+async def test_headers_that_are_no_texts_are_refused_in_a_sentence(
+    application: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="header n is not a text; write its value as a string"):
+        await application.fetch("""SELECT stafette.send('alice', 'jobs', '', headers => '{"n": 1}')""")
+
+
+@pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "SELECT stafette.send('alice', 'jobs', 'late')",
+        "SELECT stafette.send_to_all('alice', ARRAY['audit', 'jobs'], 'late')",
+        "SELECT * FROM stafette.receive('alice', 'jobs')",
+    ],
+)
+async def test_a_transaction_that_still_sees_what_is_deleted_is_refused(
+    application: asyncpg.Connection[asyncpg.Record], store: Store, any_database: str, isolation: Any, call: str
+) -> None:
+    alice = await store.clients.get("alice")
+    transaction = application.transaction(isolation=isolation)
+    await transaction.start()
+    await application.fetch("SELECT 1")  # now it sees this moment, for ever
+    await store.queues.delete(alice.id, "jobs")
+    with pytest.raises(asyncpg.PostgresError, match="ISOLATION LEVEL READ COMMITTED") as caught:
+        await application.fetch(call)
+    assert caught.value.sqlstate == "ST100"
+    await transaction.rollback()
+    assert (await store.monitoring.overview()).ready == 0
+
+
+async def test_who_works_like_that_by_default_sends_in_a_transaction_of_its_own(
+    application: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    await application.execute("SET default_transaction_isolation = 'repeatable read'")
+    await application.execute(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT stafette.send('alice', 'jobs', 'm'); COMMIT"
+    )
+    async with application.transaction(isolation="read_committed"):
+        assert await bodies(application, client="alice", queue="jobs") == [b"m"]
+
+
+async def test_brokers_do_not_depend_on_the_default_of_the_database(store: Store, any_database: str) -> None:
+    async with await _with_default(any_database, "repeatable read") as other:
+        for _ in range(2):
+            assert await other.pool.value("SELECT current_setting('transaction_isolation')") == "read committed"
+
+
+async def _with_default(url: str, isolation: str) -> Store:
+    """A store of which the URL asks for another isolation, as the default of its database or role would."""
+    connection = await asyncpg.connect(url)
+    role = await connection.fetchval("SELECT current_user")
+    await connection.execute(f"ALTER ROLE {role} SET default_transaction_isolation = '{isolation}'")
+    try:
+        return await Store.open(url)
+    finally:
+        await connection.execute(f"ALTER ROLE {role} RESET default_transaction_isolation")
+        await connection.close()
 
 
 @pytest.mark.parametrize(

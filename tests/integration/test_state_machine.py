@@ -8,6 +8,7 @@ seconds that the test itself takes never matter.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
@@ -96,9 +97,9 @@ odd_sends = st.builds(
     receiver=mostly(None, "", "no\nname", "\0"),
     priority=mostly(5, 0, 11, 2**15),
     context=mostly(None, 2**63),
-    headers=mostly(None, {"zero": "\0"}),
-    delay=mostly(None, -1.0),
-    ttl=mostly(None, 0.0),
+    headers=mostly(None, {"zero": "\0"}, {"number": 1}, {"list": ["a"], "text": ""}),
+    delay=mostly(None, -1.0, 2e9, math.nan),
+    ttl=mostly(None, 0.0, 2e9, math.inf),
     key=mostly(None, "", "k" * 201, "\0"),
 )
 # Few and much alike, so that keys repeat and conflict.
@@ -140,10 +141,10 @@ def endings(
     """What to ask the store for, to end these leases like that."""
     if end == "nack":
         pairs = zip(leases, chain(delays, repeat(None)), strict=False)
-        return [NackRequest(lease.message, lease.token, delay) for lease, delay in pairs]
+        return [NackRequest(lease.client, lease.message, lease.token, delay) for lease, delay in pairs]
     if end == "extend":
         pairs_with_time = zip(leases, chain(times, repeat(30.0)), strict=False)
-        return [ExtendRequest(lease.message, lease.token, time) for lease, time in pairs_with_time]
+        return [ExtendRequest(lease.client, lease.message, lease.token, time) for lease, time in pairs_with_time]
     return leases
 
 
@@ -243,6 +244,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def same_lease(self, actual: Leased, expected: ModelMessage) -> None:
         self.same_message(actual.message, expected)
+        assert 0 < actual.token < 2**63
         assert actual.token not in self.tokens
         self.tokens.add(actual.token)
         expected.token = actual.token
@@ -455,8 +457,12 @@ class StoreMachine(RuleBasedStateMachine):
         ]
         actual = self.run(self.store.messages.lease(wishes))
         self.agree_each(actual, self.model.lease(wishes), self.same_lease)
-        given = [leased for answer in actual if isinstance(answer, list) for leased in answer]
-        held = [LeaseRef(leased.message.id, leased.token) for leased in given]
+        held = [
+            LeaseRef(wish.client, leased.message.id, leased.token)
+            for wish, answer in zip(wishes, actual, strict=True)
+            if isinstance(answer, list)
+            for leased in answer
+        ]
         self._pass(later)
         if end != "no":
             self._end(held, end)
@@ -475,11 +481,15 @@ class StoreMachine(RuleBasedStateMachine):
         """End leases taken at any time, some of them twice."""
         self._end([first, *more], end, delays, times)
 
+    def _somebody_else(self, client: int) -> int:
+        return next((number for number in self.model.names if number != client), NOBODY)
+
     def _end(
         self, held: list[LeaseRef], end: str, delays: Iterable[float | None] = (), times: Iterable[float] = ()
     ) -> None:
-        """After an attempt with forged tokens, which changes nothing."""
+        """After attempts with forged tokens, and by clients that are not the holders, which change nothing."""
         forged = [msgspec.structs.replace(lease, token=-lease.token) for lease in held]
+        forged += [msgspec.structs.replace(lease, client=self._somebody_else(lease.client)) for lease in held]
         for attempt in ("ack", "nack", "extend"):
             refused: list[object] = self.run(
                 getattr(self.store.messages, attempt)(endings(attempt, forged, delays, times))

@@ -18,6 +18,7 @@ from tests.support.actors import ADMIN
 @pytest.fixture
 async def worker(store: Store) -> Identity:
     identity = await store.clients.register("worker")
+    assert identity.id == WORKER
     await store.queues.create(identity.id, "graveyard")
     await store.queues.create(identity.id, "jobs", QueueOptions(max_deliveries=2))
     await store.queues.create(identity.id, "buried", QueueOptions(max_deliveries=1, dead_letter="graveyard"))
@@ -46,16 +47,20 @@ async def let_time_pass(url: str, seconds: float) -> None:
     await connection.close()
 
 
-def held(lease: Leased) -> LeaseRef:
-    return LeaseRef(lease.message.id, lease.token)
+WORKER = 1
+"""The id of the first client, which holds the leases."""
 
 
-def given_back(lease: Leased, delay: float | None = None) -> NackRequest:
-    return NackRequest(lease.message.id, lease.token, delay)
+def held(lease: Leased, client: int = WORKER) -> LeaseRef:
+    return LeaseRef(client, lease.message.id, lease.token)
 
 
-def extended(lease: Leased, seconds: float) -> ExtendRequest:
-    return ExtendRequest(lease.message.id, lease.token, seconds)
+def given_back(lease: Leased, delay: float | None = None, client: int = WORKER) -> NackRequest:
+    return NackRequest(client, lease.message.id, lease.token, delay)
+
+
+def extended(lease: Leased, seconds: float, client: int = WORKER) -> ExtendRequest:
+    return ExtendRequest(client, lease.message.id, lease.token, seconds)
 
 
 async def test_a_leased_message_is_hidden_until_it_is_done(store: Store, worker: Identity) -> None:
@@ -72,10 +77,42 @@ async def test_a_leased_message_is_hidden_until_it_is_done(store: Store, worker:
 async def test_an_ack_counts_once_and_only_with_its_token(store: Store, worker: Identity) -> None:
     await send(store, worker)
     work = await lease(store, worker)
-    wrong, right, again = await store.messages.ack([LeaseRef(work.message.id, work.token + 1), held(work), held(work)])
+    wrong, right, again = await store.messages.ack(
+        [LeaseRef(worker.id, work.message.id, work.token + 1), held(work), held(work)]
+    )
     assert isinstance(wrong, errors.LeaseLost)
     assert right is None
     assert isinstance(again, errors.LeaseLost)
+
+
+async def test_a_lease_is_its_holders_whoever_learns_the_token(store: Store, worker: Identity) -> None:
+    thief = await store.clients.register("thief")
+    message_id = await send(store, worker)
+    work = await lease(store, worker)
+    messages = store.messages
+    for settled in (
+        await messages.ack([held(work, thief.id)]),
+        await messages.nack([given_back(work, client=thief.id)]),
+        await messages.extend([extended(work, 30, thief.id)]),
+    ):
+        assert [type(answer) for answer in settled] == [errors.LeaseLost]
+    assert (await store.queues.count("jobs")).leased == 1
+    ours, theirs = await messages.ack([held(work), held(work, thief.id)])
+    assert ours is None
+    assert isinstance(theirs, errors.LeaseLost)
+    assert work.message.id == message_id
+
+
+async def test_tokens_say_nothing_of_each_other(store: Store, worker: Identity) -> None:
+    for _ in range(40):
+        await send(store, worker)
+    asks = [LeaseRequest(worker.id, Selection("jobs", count=2), 1000) for _ in range(20)]
+    answers = await store.messages.lease(asks)
+    tokens = [leased.token for answer in answers if isinstance(answer, list) for leased in answer]
+    assert len(set(tokens)) == 40
+    assert all(0 <= token < 2**63 for token in tokens)
+    ordered = sorted({token >> 32 for token in tokens})
+    assert len(ordered) == 20, "those of one request differ in their last bits, others everywhere"
 
 
 async def test_a_nack_puts_the_message_back_and_counts(store: Store, worker: Identity) -> None:
@@ -139,6 +176,48 @@ async def test_a_dead_letter_queue_gets_what_died(store: Store, worker: Identity
     assert message.id == message_id
     assert message.headers == {"a": "b", "stafette-died-in": "buried"}
     assert message.deliveries == 0
+
+
+async def test_an_addressed_message_is_its_receivers_in_a_dead_letter_queue(store: Store, worker: Identity) -> None:
+    other = await store.clients.register("other")
+    await send(store, worker, "buried")
+    await store.messages.nack([given_back(await lease(store, worker, "buried"))])
+    assert await store.messages.receive([ReadRequest(other.id, Selection("graveyard"))]) == [[]]
+    [[message]] = await store.messages.receive([ReadRequest(worker.id, Selection("graveyard"))])  # type: ignore[misc]
+    assert message.receiver == "worker"
+
+
+async def test_in_a_personal_queue_it_is_the_owners(store: Store, worker: Identity) -> None:
+    await store.clients.register("other")
+    await store.queues.create(worker.id, "mine", QueueOptions(max_deliveries=1, dead_letter="@other"))
+    await send(store, worker, "mine")
+    await store.messages.nack([given_back(await lease(store, worker, "mine"))])
+    other = await store.clients.get("other")
+    [[message]] = await store.messages.receive([ReadRequest(other.id, Selection("@other"))])  # type: ignore[misc]
+    assert message.receiver == "other"
+
+
+async def test_where_own_messages_are_excluded_one_to_oneself_is_for_anyone(store: Store, worker: Identity) -> None:
+    await store.queues.create(worker.id, "others", QueueOptions(exclude_own=True))
+    await store.queues.create(worker.id, "mine", QueueOptions(max_deliveries=1, dead_letter="others"))
+    await send(store, worker, "mine")
+    await store.messages.nack([given_back(await lease(store, worker, "mine"))])
+    other = await store.clients.register("other")
+    [[message]] = await store.messages.receive([ReadRequest(other.id, Selection("others"))])  # type: ignore[misc]
+    assert message.receiver is None
+
+
+async def test_a_redriven_message_has_no_time_to_live(store: Store, worker: Identity, any_database: str) -> None:
+    await store.queues.create(worker.id, "brief", QueueOptions(max_deliveries=1))
+    await store.messages.send([SendRequest(worker.id, Draft(("brief",), b"kept", ttl=1000))])
+    await store.messages.nack([given_back(await lease(store, worker, "brief"))])
+    connection = await asyncpg.connect(any_database)
+    await connection.execute("UPDATE stafette.dead SET expires_at = now() - interval '1 second'")
+    await connection.close()
+    assert await Console(store.pool).redrive(ADMIN, "brief") == 1
+    assert await store.maintenance.drop_expired(limit=10) == 0
+    [[message]] = await store.messages.receive([ReadRequest(worker.id, Selection("brief"))])  # type: ignore[misc]
+    assert message.body == b"kept"
 
 
 async def test_a_lease_batch_has_its_own_errors(store: Store, worker: Identity) -> None:

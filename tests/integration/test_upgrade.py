@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -10,14 +11,17 @@ import pytest
 
 from stafette.database import schema
 from stafette.database.console import Console
-from stafette.database.messages import ReadRequest, SendRequest
+from stafette.database.messages import ExtendRequest, NackRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
-from stafette.model import Draft, LeaseRef, Selection
+from stafette.errors import LeaseLost
+from stafette.model import Draft, LeaseRef, Message, Selection
 from tests.support.actors import ADMIN
 from tests.support.catalogue import catalogue
 from tests.support.databases import Databases
 
-DUMP = Path(__file__).parents[1] / "data" / "version_5.sql"
+DATA = Path(__file__).parents[1] / "data"
+DUMP = DATA / "version_5.sql"
+DUMP_7 = DATA / "version_7.sql"
 API = ("send", "send_to_all", "receive")
 
 
@@ -28,15 +32,21 @@ async def execute(url: str, *statements: str) -> None:
     await connection.close()
 
 
+@asynccontextmanager
+async def restored(databases: Databases, dump: Path) -> AsyncIterator[str]:
+    url = await databases.make()
+    await execute(databases.migrated, "DROP ROLE IF EXISTS old_app", "CREATE ROLE old_app")
+    await execute(url, dump.read_text())
+    yield url
+    await databases.drop(url)
+    await execute(databases.migrated, "DROP ROLE old_app")
+
+
 @pytest.fixture
 async def old_database(any_databases: Databases) -> AsyncIterator[str]:
     """The URL of the restored database, not yet migrated."""
-    url = await any_databases.make()
-    await execute(any_databases.migrated, "DROP ROLE IF EXISTS old_app", "CREATE ROLE old_app")
-    await execute(url, DUMP.read_text())
-    yield url
-    await any_databases.drop(url)
-    await execute(any_databases.migrated, "DROP ROLE old_app")
+    async with restored(any_databases, DUMP) as url:
+        yield url
 
 
 @pytest.fixture
@@ -47,7 +57,27 @@ async def upgraded(old_database: str) -> AsyncIterator[Store]:
         yield store
 
 
-async def test_the_schema_is_that_of_a_new_database_but_for_grants(any_databases: Databases, old_database: str) -> None:
+@pytest.fixture
+async def database_7(any_databases: Databases) -> AsyncIterator[str]:
+    """The same of version 7, with what nobody could read."""
+    async with restored(any_databases, DUMP_7) as url:
+        yield url
+
+
+@pytest.fixture
+async def upgraded_7(database_7: str) -> AsyncIterator[Store]:
+    assert await schema.migrate(database_7) == schema.Change(7, schema.newest_version(), functions=True)
+    async with await Store.open(database_7) as store:
+        yield store
+
+
+@pytest.mark.parametrize("dump", [DUMP, DUMP_7], ids=lambda dump: dump.stem)
+async def test_the_schema_is_that_of_a_new_database_but_for_grants(any_databases: Databases, dump: Path) -> None:
+    async with restored(any_databases, dump) as old_database:
+        await same_schema(any_databases, old_database)
+
+
+async def same_schema(any_databases: Databases, old_database: str) -> None:
     await schema.migrate(old_database)
     assert await grants(old_database) == {(name, "old_app") for name in API}
     await execute(old_database, "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA stafette FROM old_app")
@@ -104,7 +134,7 @@ async def test_queues_keep_their_options(upgraded: Store) -> None:
 
 
 async def test_leases_delays_dead_messages_and_keys_go_on(upgraded: Store) -> None:
-    assert await upgraded.messages.ack([LeaseRef(13, 3)]) == [None]
+    assert await upgraded.messages.ack([LeaseRef(2, 13, 3)]) == [None]
     assert await upgraded.maintenance.expire_leases(limit=10) == {"dying": 1}  # where it dies: one delivery was allowed
     assert await Console(upgraded.pool).redrive(ADMIN, "dying") == 3
     assert await read(upgraded, "alice", "dying") == [(9, b"dies too"), (5, b"dies"), (1, b"lease ran out")]
@@ -112,6 +142,7 @@ async def test_leases_delays_dead_messages_and_keys_go_on(upgraded: Store) -> No
     assert await upgraded.maintenance.promote_delayed(limit=10) == {"plain": 1}
     assert await read(upgraded, "alice", "plain") == [(3, b"soon")]
     alice = (await upgraded.clients.get("alice")).id
+    await upgraded.pool.fetch("UPDATE stafette.keys SET expires_at = now() + interval '1 hour'")  # the dump is old
     assert await upgraded.messages.send([SendRequest(alice, Draft(("plain",), b"second"), key="once")]) == [[6]]
     assert (await upgraded.queues.count("plain")).delayed == 1
 
@@ -145,3 +176,96 @@ async def test_a_role_still_uses_the_sql_api(old_database: str) -> None:
     await connection.execute("SET ROLE old_app")
     assert await connection.fetchval("SELECT body FROM stafette.receive('alice', 'plain')") == b"urgent"
     await connection.close()
+
+
+# What was odd in version 7, in whichever state: each value is now the JSON text of what it was.
+HUGE = "1" + "0" * 400
+TEXTS = {
+    "n": "1", "big": "1" + "0" * 23, "huge": HUGE, "null": "null", "yes": "true", "list": '["a"]',
+    "nested": '{"a": {"b": 2}}', "text": "t",
+}  # fmt: skip
+
+
+async def received(store: Store, client: str, queue: str) -> dict[bytes, Message]:
+    """All that a client gets from a queue, by body."""
+    identity = await store.clients.register(client)
+    [messages] = await store.messages.receive([ReadRequest(identity.id, Selection(queue=queue, count=100))])
+    assert isinstance(messages, list)
+    return {message.body: message for message in messages}
+
+
+async def test_what_nobody_could_read_is_received(upgraded_7: Store) -> None:
+    messages = await received(upgraded_7, "alice", "plain")
+    assert set(messages) == {b"first", b"twice", b"once", b"forgotten", b"odd headers", b"lives for ever"}
+    assert messages[b"odd headers"].headers == TEXTS
+    assert messages[b"first"].headers == {"kind": "sale", "naïve": "ja"}
+    assert await upgraded_7.maintenance.drop_expired(limit=10) == 0
+    assert set(await received(upgraded_7, "dave", "plain")) == {b"for dave"}
+
+
+async def test_messages_for_others_wait_for_them(upgraded_7: Store) -> None:
+    bob = await upgraded_7.clients.get("bob")
+    [plain, own] = await upgraded_7.messages.receive(
+        [ReadRequest(bob.id, Selection(sender="alice", queue=queue, count=9)) for queue in ("plain", "@bob")]
+    )
+    assert isinstance(plain, list)
+    assert isinstance(own, list)
+    assert [message.body for message in plain if message.receiver == "bob"] == [b"for bob"]
+    assert [message.body for message in own] == [b"twice"]
+
+
+async def test_what_was_never_due_is_due_some_day(upgraded_7: Store, database_7: str) -> None:
+    assert await upgraded_7.maintenance.promote_delayed(limit=10) == {"plain": 1}  # a minute after the dump
+    page = await Console(upgraded_7.pool).messages("plain", state="delayed")
+    [never] = page.messages
+    assert (never.headers, never.due_at and never.due_at.year) == (TEXTS, 9000)
+    await execute(database_7, "UPDATE stafette.delayed SET due_at = now()")
+    assert await upgraded_7.maintenance.promote_delayed(limit=10) == {"plain": 1}
+    assert (await received(upgraded_7, "alice", "plain"))[b"never due"].headers == TEXTS
+
+
+async def test_leases_keep_their_tokens_and_their_holders(upgraded_7: Store) -> None:
+    alice, bob = [(await upgraded_7.clients.get(name)).id for name in ("alice", "bob")]
+    for_ever, odd, ran_out, negative, last = (
+        LeaseRef(bob, 12, 1),
+        *(LeaseRef(alice, 12 + n, 1 + n) for n in range(1, 5)),
+    )
+    assert [type(answer) for answer in await upgraded_7.messages.ack([LeaseRef(alice, 12, 1)])] == [LeaseLost]
+    [extended] = await upgraded_7.messages.extend([ExtendRequest(alice, 13, 2, 60.0)])
+    assert extended is None
+    assert [type(answer) for answer in await upgraded_7.messages.ack([ran_out, negative])] == [LeaseLost] * 2
+    assert await upgraded_7.maintenance.expire_leases(limit=10) == {"work": 2}
+    assert await upgraded_7.messages.ack([for_ever]) == [None]
+    assert await upgraded_7.messages.nack([NackRequest(odd.client, odd.message, odd.token)]) == ["work"]
+    assert await upgraded_7.messages.nack([NackRequest(last.client, last.message, last.token)]) == ["dead letters"]
+    messages = await received(upgraded_7, "alice", "work")
+    assert set(messages) == {b"held with odd headers", b"lease ran out", b"lease that began in the past"}
+    assert messages[b"held with odd headers"].headers == TEXTS
+    [dead] = (await received(upgraded_7, "alice", "dead letters")).values()
+    assert (dead.receiver, dead.headers) == ("alice", {"stafette-died-in": "options"})
+
+
+async def test_the_dead_are_redriven_for_whom_they_were(upgraded_7: Store) -> None:
+    console = Console(upgraded_7.pool)
+    assert {
+        message.headers and message.headers["n"] for message in (await console.messages("dying", state="dead")).messages
+    } == {None, "1"}
+    assert await console.redrive(ADMIN, "dying") == 3
+    assert await upgraded_7.maintenance.drop_expired(limit=10) == 0
+    messages = await received(upgraded_7, "alice", "dying")
+    assert set(messages) == {b"died and expired", b"died with odd headers"}
+    assert messages[b"died with odd headers"].headers == TEXTS
+    bob = await upgraded_7.clients.get("bob")
+    [[for_bob]] = await upgraded_7.messages.receive([ReadRequest(bob.id, Selection("dying"))])  # type: ignore[misc]
+    assert for_bob.body == b"died for bob"
+
+
+async def test_keys_go_on_until_their_time(upgraded_7: Store) -> None:
+    alice = (await upgraded_7.clients.get("alice")).id
+    [again, anew] = await upgraded_7.messages.send(
+        [SendRequest(alice, Draft(("plain",), body), key=body.decode()) for body in (b"once", b"forgotten")]
+    )
+    assert again == [6]
+    assert isinstance(anew, list)
+    assert anew[0] > 19
+    assert await upgraded_7.maintenance.forget_keys(limit=10) == 0

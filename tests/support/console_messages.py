@@ -41,7 +41,7 @@ async def in_every_state(store: Store, alice: Identity) -> dict[MessageState, in
     )
     held, died = await lease(store, alice), await lease(store, alice)
     assert (held.message.id, died.message.id) == (held_id, dead_id)
-    assert await store.messages.nack([NackRequest(died.message.id, died.token)]) == [None]
+    assert await store.messages.nack([NackRequest(alice.id, died.message.id, died.token)]) == [None]
     return {"ready": ready_id, "delayed": delayed_id, "leased": held_id, "dead": dead_id}
 
 

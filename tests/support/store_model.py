@@ -26,6 +26,7 @@ DEFAULT_MAX_BODY = 1_048_576
 DEFAULT_MAX_DELIVERIES = 5
 MAX_NAME = 200
 KEY_SECONDS = 24 * 3600
+MOST_SECONDS = 1e9
 BROKER_FORGOTTEN_SECONDS = 3600
 INT16, INT32, INT64 = 2**15, 2**31, 2**63
 
@@ -77,6 +78,7 @@ class ModelMessage:
     until: float = 0  # delayed: when it is due; leased: when the lease ends
     deliveries: int = 0
     token: int = 0
+    holder: int = 0
     id: int = 0
     arrived_at: datetime | None = None
 
@@ -230,9 +232,10 @@ class ModelStore:
         require(bool(send.draft.queues) and is_storable(send), errors.InvalidRequest)
         messages = [self._message(send, queue) for queue in send.draft.queues]
         if send.key is not None:
-            first = self.keys.setdefault(
-                (send.sender, send.key), ModelKey(_content(send), messages, self.now + KEY_SECONDS)
-            )
+            first = self.keys.get((send.sender, send.key))
+            if first is None or first.expires_at <= self.now:
+                first = ModelKey(_content(send), messages, self.now + KEY_SECONDS)
+                self.keys[send.sender, send.key] = first
             require(first.content == _content(send), errors.KeyConflict)
             if first.sent is not messages:
                 return first.sent
@@ -249,8 +252,9 @@ class ModelStore:
         require(not (queue.exclude_own and draft.receiver == sender.name), errors.InvalidRequest)
         require(len(draft.body) <= queue.max_body, errors.MessageTooLarge)
         require(1 <= draft.priority <= 10, errors.InvalidRequest)
-        require(draft.delay is None or draft.delay >= 0, errors.InvalidRequest)
-        require(draft.ttl is None or draft.ttl > 0, errors.InvalidRequest)
+        require(draft.delay is None or 0 <= draft.delay <= MOST_SECONDS, errors.InvalidRequest)
+        require(draft.ttl is None or 0 < draft.ttl <= MOST_SECONDS, errors.InvalidRequest)
+        require(all(isinstance(text, str) for text in (draft.headers or {}).values()), errors.InvalidRequest)
         require(send.key is None or 1 <= len(send.key) <= MAX_NAME, errors.InvalidRequest)
         return ModelMessage(
             queue=queue_name,
@@ -281,6 +285,7 @@ class ModelStore:
                 message.until = self.now + lease.seconds
                 message.deliveries += 1
                 message.token = 0
+                message.holder = lease.client
         return answers
 
     def peek(self, asks: Sequence[ReadRequest]) -> list[list[ModelMessage] | errors.StafetteError]:
@@ -289,9 +294,10 @@ class ModelStore:
 
     def _take(self, asks: Sequence[ReadRequest]) -> list[list[ModelMessage] | errors.StafetteError]:
         """In a batch the plain asks come first, then the others, each kind in its order: any order is as right, and
-        plain asks are fast together. A value that cannot be stored splits its batch up."""
+        plain asks are fast together. A value that cannot be stored splits its batch in halves."""
         if len(asks) > 1 and not all(is_storable(ask) for ask in asks):
-            return [answer for ask in asks for answer in self._take([ask])]
+            middle = len(asks) // 2
+            return self._take(asks[:middle]) + self._take(asks[middle:])
         turns = sorted(range(len(asks)), key=lambda place: not self._is_plain(asks[place]))
         answers: dict[int, list[ModelMessage] | errors.StafetteError] = {}
         for place in turns:
@@ -379,7 +385,9 @@ class ModelStore:
     def _leased(self, held: LeaseRef) -> ModelMessage:
         """The message, if the lease is the one that counts and has time left."""
         for message in self.messages:
-            if (message.id, message.token, message.state) == (held.message, held.token, "leased"):
+            if (message.id, message.token, message.holder) == (held.message, held.token, held.client) and (
+                message.state == "leased"
+            ):
                 require(message.until > self.now, errors.LeaseLost)
                 return message
         raise errors.LeaseLost
@@ -395,7 +403,9 @@ class ModelStore:
         else:
             message.state = "ready"
             message.queue = queue.dead_letter
-            message.receiver = self.queues[queue.dead_letter].owner
+            letters = self.queues[queue.dead_letter]
+            to_oneself = letters.exclude_own and message.receiver == message.sender
+            message.receiver = letters.owner or (None if to_oneself else message.receiver)
             message.headers = {**(message.headers or {}), "stafette-died-in": queue.name}
             message.deliveries = 0
             message.expires_at = None
@@ -413,6 +423,7 @@ class ModelStore:
         for message in dead:
             message.state = "ready"
             message.deliveries = 0
+            message.expires_at = None
         return len(dead)
 
     def delete_dead(self, queue: str) -> int:
@@ -498,7 +509,7 @@ class ModelStore:
         return sum(message.state == state for message in [*self.messages, *self.discarded])
 
     def forget_keys(self) -> int:
-        """Until it is forgotten, a key counts, however old."""
+        """They count no longer, so nobody sees a difference."""
         before = len(self.keys)
         self.keys = {place: key for place, key in self.keys.items() if key.expires_at > self.now}
         return before - len(self.keys)
@@ -575,7 +586,7 @@ def is_storable(request: SendRequest | ReadRequest) -> bool:
         texts = [selection.queue, selection.sender]
         context, number_fits = selection.context, -INT32 <= selection.count < INT32
     context_fits = context is None or -INT64 <= context < INT64
-    return context_fits and number_fits and not any("\0" in text for text in texts if text is not None)
+    return context_fits and number_fits and not any("\0" in text for text in texts if isinstance(text, str))
 
 
 def _content(send: SendRequest) -> SendRequest:

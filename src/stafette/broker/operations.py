@@ -114,11 +114,16 @@ class Operations:
 
     async def _ack(self, items: Sequence[Item]) -> Sequence[Outcome]:
         return _done_answers(
-            items, await self._store.messages.ack([LeaseRef(request.message, request.token) for _, request in items])
+            items,
+            await self._store.messages.ack(
+                [LeaseRef(session.client, request.message, request.token) for session, request in items]
+            ),
         )
 
     async def _nack(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        requests = [NackRequest(request.message, request.token, request.delay) for _, request in items]
+        requests = [
+            NackRequest(session.client, request.message, request.token, request.delay) for session, request in items
+        ]
         answers = await self._store.messages.nack(requests)
         for queue in {answer for answer in answers if isinstance(answer, str)}:
             self._arrived(queue)
@@ -128,7 +133,10 @@ class Operations:
         return _done_answers(
             items,
             await self._store.messages.extend(
-                [ExtendRequest(request.message, request.token, request.seconds) for _, request in items]
+                [
+                    ExtendRequest(session.client, request.message, request.token, request.seconds)
+                    for session, request in items
+                ]
             ),
         )
 

@@ -46,6 +46,8 @@ class BrokerCollector(Collector):
         yield _gauge("discarded", "What was deleted or purged and is still stored.", metrics.to_delete)
         rounds = metrics.rounds.copy()
         yield _counter("upkeep_rounds", "Rounds of each maintenance service.", ("service", "outcome"), rounds)
+        unreadable = {(): self._runtime.store.messages.unreadable}
+        yield _counter("unreadable", "Requests that failed because a stored message cannot be read.", (), unreadable)
         batches = {(): sum(metrics.batch_requests.counts)}
         yield _counter("batches", "Database calls for requests.", (), batches)
         yield _counter("received_bytes", "Bytes from clients.", (), {(): metrics.received_bytes})

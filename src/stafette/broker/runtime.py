@@ -39,6 +39,9 @@ from stafette.protocol import messages as wire
 
 log = logging.getLogger(__name__)
 
+REPEATED_LOG_SECONDS = 10.0
+"""How long a failure that goes on is not logged again: a broker without a database fails many calls a second."""
+
 _DEFECT = "the broker failed; see its log"
 
 
@@ -78,6 +81,8 @@ class Runtime:
         self._calls: set[asyncio.Task[None]] = set()
         self._listening: asyncio.Task[None] | None = None
         self._names_to_release: list[tuple[int, int]] = []
+        self._logged = ""
+        self._logged_at = 0.0
 
     @property
     def uptime(self) -> float:
@@ -142,10 +147,12 @@ class Runtime:
         core = self.core
         if core.effects and not self._flushing:
             self._flushing = True
-            while core.effects:
-                for effect in core.take_effects():
-                    self._carry_out(effect)
-            self._flushing = False
+            try:
+                while core.effects:
+                    for effect in core.take_effects():
+                        self._carry_out(effect)
+            finally:
+                self._flushing = False
         if core.dispatcher.has_news and not self._dispatch_scheduled:
             self._dispatch_scheduled = True
             asyncio.get_running_loop().call_soon(self._dispatch)  # with what else arrives in this turn of the loop
@@ -187,7 +194,16 @@ class Runtime:
         except Exception:  # one client's failure must not affect the others
             log.exception("could not carry out %s", type(effect).__name__)
             if isinstance(effect, Reply):
-                effect.session.connection.abort()
+                self._report_failure(effect)
+
+    def _report_failure(self, reply: Reply) -> None:
+        """Tell a client that its answer could not be encoded; its other requests go on."""
+        connection = reply.session.connection
+        try:
+            connection.reply(reply.request, wire.failure(reply.answer.id, InternalError(_DEFECT)))
+        except Exception:
+            log.exception("could not report the failure")
+            connection.abort()
 
     def _set_timer(self) -> None:
         """Wake up for the first read whose time is up."""
@@ -222,7 +238,10 @@ class Runtime:
         outcomes: Sequence[Outcome]
         try:
             outcomes = await self._operations.perform(batch)
+            if len(outcomes) != size:
+                raise AssertionError(f"{len(outcomes)} outcomes of {size} requests")
         except StafetteError as error:
+            self._log_confidential(error)
             outcomes = [error] * size
         except Exception:
             log.exception("%s failed", batch.operation)
@@ -247,6 +266,7 @@ class Runtime:
                 sessions=[hello.session],
             )
         except StafetteError as failed:
+            self._log_confidential(failed)
             error = failed
         except Exception:
             log.exception("a hello failed")
@@ -265,6 +285,13 @@ class Runtime:
             return
         self.core.refuse_hello(session, hello, error, time.monotonic())
         self.flush()
+
+    def _log_confidential(self, error: StafetteError) -> None:
+        """Log what clients are not told; the same failure of many calls once, until there is another or time passes."""
+        now = time.monotonic()
+        if error.confidential and (str(error) != self._logged or now >= self._logged_at + REPEATED_LOG_SECONDS):
+            self._logged, self._logged_at = str(error), now
+            log.error("%s", error)
 
     def _release(self, client: int, token: int) -> None:
         """Take a client offline; those that leave in the same turn of the loop share one call."""

@@ -46,6 +46,8 @@ class BrokerSettings:
     port: int = 7470
     limits: Limits = field(default_factory=Limits)
     unsafe_durability: bool = False
+    key_hours: float | None = None
+    """How long the keys of sends count; None: what the database says, or 24."""
     insecure: bool = False
     tls_certificate: Path | None = None
     tls_key: Path | None = None
@@ -128,6 +130,7 @@ async def running(
                 settings.database,
                 connections=settings.limits.connections + 2,  # two for maintenance, as one may be counting for long
                 unsafe_durability=settings.unsafe_durability,
+                key_hours=settings.key_hours,
             ) as store,
             await Store.open(
                 settings.database, connections=1, unsafe_durability=settings.unsafe_durability

@@ -48,6 +48,10 @@ def broker(
     batch: Annotated[
         int, typer.Option("--batch", min=1, help="Maximum number of requests in one database call.")
     ] = DEFAULT_LIMITS.batch,
+    key_hours: Annotated[
+        float | None,
+        typer.Option("--key-hours", help="How many hours the keys of sends count; default: the database's, or 24."),
+    ] = None,
     metrics_port: Annotated[
         int | None,
         typer.Option(
@@ -80,6 +84,7 @@ def broker(
         return
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("asyncpg").setLevel(logging.ERROR)  # its warnings are tracebacks of errors that we log anyway
+    current = settings.load(data=data, database=database, key_hours=key_hours)
     broker_settings = BrokerSettings(
         database=database_url(data, database),
         host=host,
@@ -87,6 +92,7 @@ def broker(
         limits=Limits(connections=connections, clients=max_clients, in_flight=max_in_flight, batch=batch),
         insecure=insecure,
         unsafe_durability=unsafe_durability,
+        key_hours=current.key_hours,
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         metrics_port=metrics_port,
@@ -94,7 +100,7 @@ def broker(
         run=run,
         clock_ahead_ns=clock_ahead,
         name=name,
-        data=settings.load(data=data, database=database).data,
+        data=current.data,
     )
     broker_settings.check()
 

@@ -107,8 +107,8 @@ class Client:
         `delay` seconds, and is deleted unread after `ttl` seconds. `context` is a number that joins messages, such as a
         request and its reply; headers are for the application.
 
-        With a key, a repetition within 24 hours returns the first ids and sends nothing; so the client itself repeats
-        the send if a connection breaks.
+        With a key, a repetition within 24 hours (or as long as the operator has set) returns the first ids and sends
+        nothing; so the client itself repeats the send if a connection breaks.
         """
         draft = Draft(
             (queue,) if isinstance(queue, str) else _names(queue),

@@ -5,6 +5,7 @@ Every error of asyncpg or the operating system becomes one of ours here and nowh
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -23,8 +24,14 @@ OLDEST_POSTGRESQL = 15
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-# Plans of ours are guarded, not costed: a queue's size changes faster than its statistics.
-SESSION_SETTINGS = {"application_name": "stafette", "jit": "off", "plan_cache_mode": "force_generic_plan"}
+# Plans of ours are guarded, not costed: a queue's size changes faster than its statistics. And functions rely on seeing
+# what others committed while they waited for a lock, whatever the database's default is.
+SESSION_SETTINGS = {
+    "application_name": "stafette",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "default_transaction_isolation": "read committed",
+}
 
 
 class Unstorable(InvalidRequest):
@@ -35,6 +42,13 @@ class Locked(Unavailable):
     """A lock that another transaction holds was not to be had in time; nothing was done."""
 
     outcome = "not done"
+
+
+class Unreadable(InternalError):
+    """A stored message that no client can be sent; it stays where it is (functions/messages/refuse_unreadable.sql)."""
+
+
+_UNREADABLE_SQLSTATE = "ST301"
 
 
 def without_password(url: str) -> str:
@@ -48,8 +62,16 @@ async def prepare_connection(connection: Connection) -> None:
         "jsonb",
         schema="pg_catalog",
         encoder=lambda value: msgspec.json.encode(value).decode(),
-        decoder=msgspec.json.decode,
+        decoder=_decode_json,
     )
+
+
+def _decode_json(text: str) -> Any:
+    """A jsonb value; numbers that are out of Python's or our reach are shown as texts."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return json.loads(text, parse_int=str, parse_float=str)
 
 
 async def connect(url: str) -> Connection:
@@ -126,20 +148,31 @@ def translated_errors(url: str) -> Iterator[None]:
     except asyncpg.QueryCanceledError as error:
         raise RequestTimeout(f"the database cancelled the request: {error}") from error
     except asyncpg.InvalidAuthorizationSpecificationError as error:
-        raise Unavailable(f"the database refused to log us in: {error}; check user and password in the URL") from error
+        raise Unavailable(
+            f"the database refused to log us in: {error}; check user and password in the URL", sentence=_UNREACHABLE
+        ) from error
     except asyncpg.InvalidCatalogNameError as error:
-        raise Unavailable(f"the server has no such database: {error}; create it, or correct the URL") from error
+        raise Unavailable(
+            f"the server has no such database: {error}; create it, or correct the URL", sentence=_UNREACHABLE
+        ) from error
     except asyncpg.PostgresError as error:
         raise _from_postgres(error, url) from error
     except TimeoutError as error:
-        raise RequestTimeout(f"the database at {without_password(url)} did not answer in time") from error
+        raise RequestTimeout(
+            f"the database at {without_password(url)} did not answer in time",
+            sentence="the database did not answer in time",
+        ) from error
     except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         # The last: asyncpg's word for a connection on which the server has said good-bye but not yet hung up.
         raise Unavailable(
             f"cannot reach the database at {without_password(url)}: {error};"
-            " check that it runs and that the URL is right"
+            " check that it runs and that the URL is right",
+            sentence=_UNREACHABLE,
         ) from error
 
+
+_UNREACHABLE = "the database cannot be reached; try again, or ask the operator, who finds the reason in the log"
+_BROKEN = "the database failed; ask the operator, who finds the reason in the log"
 
 # SQLSTATE classes in which a repetition may succeed: connection, transaction rollback, out of resources, operator
 # intervention (a server that starts or stops), and locks.
@@ -158,14 +191,22 @@ async def server_time(connection: Connection) -> float:
 
 def _from_postgres(error: asyncpg.PostgresError, url: str) -> StafetteError:
     sqlstate = error.sqlstate or ""
+    if sqlstate == _UNREADABLE_SQLSTATE:
+        return Unreadable(str(error), outcome="not done")
     if ours := from_sqlstate(sqlstate, str(error)):
         return ours
     if sqlstate[:2] in _PASSING:
-        return Unavailable(f"the database at {without_password(url)} cannot serve us now: {error}; try again")
+        return Unavailable(
+            f"the database at {without_password(url)} cannot serve us now: {error}; try again",
+            sentence="the database cannot serve this request now; try again",
+        )
     if isinstance(error, asyncpg.InsufficientPrivilegeError):
         return InternalError(
-            f"the database role lacks a right: {error}; run as the role that ran `stafette db migrate`"
+            f"the database role lacks a right: {error}; run as the role that ran `stafette db migrate`",
+            sentence=_BROKEN,
         )
     if isinstance(error, asyncpg.InvalidSchemaNameError | asyncpg.UndefinedFunctionError | asyncpg.UndefinedTableError):
-        return InternalError(f"the database has no schema for Stafette: {error}; run `stafette db migrate`")
-    return InternalError(f"the database answered {sqlstate}: {error}")
+        return InternalError(
+            f"the database has no schema for Stafette: {error}; run `stafette db migrate`", sentence=_BROKEN
+        )
+    return InternalError(f"the database answered {sqlstate}: {error}", sentence=_BROKEN)

@@ -7,6 +7,8 @@ the model with the id of the client that asks, whose session has been identified
 from __future__ import annotations
 
 import itertools
+import logging
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -14,7 +16,7 @@ from typing import Any, TypeVar
 import asyncpg
 import msgspec
 
-from stafette.database.connect import Unstorable
+from stafette.database.connect import Unreadable, Unstorable
 from stafette.database.pool import Pool
 from stafette.errors import InvalidRequest, LeaseLost, StafetteError, from_code
 from stafette.model import Draft, Leased, LeaseRef, Message, Selection
@@ -22,6 +24,8 @@ from stafette.model import Draft, Leased, LeaseRef, Message, Selection
 Request = TypeVar("Request")
 Reading = TypeVar("Reading", bound="ReadRequest")
 Answer = TypeVar("Answer")
+
+log = logging.getLogger(__name__)
 
 _NO_QUEUE = "name at least one queue to send to"
 _LEASE_LOST = "the lease has run out or was given up; the message may be in other hands"
@@ -88,6 +92,8 @@ class Messages:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        self.unreadable = 0
+        """Requests that failed because a stored message could not be read."""
 
     async def send(self, requests: Sequence[SendRequest]) -> list[list[int] | StafetteError]:
         """Store messages; the answer to each is its id in every queue, in the order of its queues."""
@@ -152,15 +158,19 @@ class Messages:
         work: Callable[[Sequence[Request]], Awaitable[list[Answer | StafetteError]]],
         requests: Sequence[Request],
     ) -> list[Answer | StafetteError]:
-        """Do all at once; when the database rejects a value outright, find the request that has it one by one."""
+        """Do all at once; when the database rejects the batch for the sake of one request, find it by halves."""
         if not requests:
             return []
         try:
             return await work(requests)
-        except Unstorable as error:
+        except (Unstorable, Unreadable) as error:
             if len(requests) == 1:
+                if isinstance(error, Unreadable):
+                    self.unreadable += 1
+                    log.error("%s", error)
                 return [error]
-        return [answer for request in requests for answer in await self._batch(work, [request])]
+        middle = len(requests) // 2
+        return [*await self._batch(work, requests[:middle]), *await self._batch(work, requests[middle:])]
 
     async def _repeat_or(
         self,
@@ -245,9 +255,10 @@ class Messages:
 
     async def _lease(self, broker: int | None, requests: Sequence[LeaseRequest]) -> list[list[Leased] | StafetteError]:
         rows = await self._pool.fetch(
-            "SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+            "SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
             *_columns(requests),
             [request.seconds for request in requests],
+            [secrets.randbits(63) for _ in requests],
             broker,
             [request.token for request in requests],
             [request.session for request in requests],
@@ -256,13 +267,13 @@ class Messages:
         return _answers(rows, len(requests), _leased)
 
     async def _ack(self, leases: Sequence[LeaseRef]) -> list[StafetteError | None]:
-        rows = await self._pool.fetch("SELECT stafette.ack_batch($1, $2)", *_ids_and_tokens(leases))
+        rows = await self._pool.fetch("SELECT stafette.ack_batch($1, $2, $3)", *_lease_columns(leases))
         return _lost_leases(rows, len(leases))
 
     async def _nack(self, requests: Sequence[NackRequest]) -> list[str | StafetteError | None]:
         rows = await self._pool.fetch(
-            "SELECT * FROM stafette.nack_batch($1, $2, $3)",
-            *_ids_and_tokens(requests),
+            "SELECT * FROM stafette.nack_batch($1, $2, $3, $4)",
+            *_lease_columns(requests),
             [request.delay for request in requests],
         )
         queues = {number - 1: queue for number, queue in rows}
@@ -270,8 +281,8 @@ class Messages:
 
     async def _extend(self, requests: Sequence[ExtendRequest]) -> list[StafetteError | None]:
         rows = await self._pool.fetch(
-            "SELECT stafette.extend_batch($1, $2, $3)",
-            *_ids_and_tokens(requests),
+            "SELECT stafette.extend_batch($1, $2, $3, $4)",
+            *_lease_columns(requests),
             [request.seconds for request in requests],
         )
         return _lost_leases(rows, len(requests))
@@ -320,8 +331,12 @@ def _answers(
     return answers
 
 
-def _ids_and_tokens(leases: Sequence[LeaseRef]) -> tuple[list[int], list[int]]:
-    return [lease.message for lease in leases], [lease.token for lease in leases]
+def _lease_columns(leases: Sequence[LeaseRef]) -> tuple[list[int], list[int], list[int]]:
+    return (
+        [lease.client for lease in leases],
+        [lease.message for lease in leases],
+        [lease.token for lease in leases],
+    )
 
 
 def _lost_leases(rows: Sequence[asyncpg.Record], length: int) -> list[StafetteError | None]:

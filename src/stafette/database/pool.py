@@ -38,6 +38,10 @@ ALONE_PAUSE_SECONDS = 0.2
 """Between two attempts, each of which makes others wait for 30 ms at most."""
 
 
+KEY_HOURS = "stafette.key_hours"
+"""The name of a setting in PostgreSQL."""
+
+
 class Pool:
     """A few connections to one database, which come back by themselves after a failure."""
 
@@ -46,8 +50,14 @@ class Pool:
         self._connections = connections
 
     @classmethod
-    async def open(cls, url: str, *, connections: int = 4, unsafe_durability: bool = False) -> Pool:
-        """Connect, and make sure that schema, functions and durability are as we need them."""
+    async def open(
+        cls, url: str, *, connections: int = 4, unsafe_durability: bool = False, key_hours: float | None = None
+    ) -> Pool:
+        """Connect, and make sure that schema, functions and durability are as we need them.
+
+        `key_hours` is how long the keys of sends count; None: what the database says (key_lifetime.sql).
+        """
+        settings = SESSION_SETTINGS if key_hours is None else {**SESSION_SETTINGS, KEY_HOURS: f"{key_hours:.6f}"}
         async with connected(url) as probe:
             await require_current(probe)
             if not unsafe_durability:
@@ -60,7 +70,7 @@ class Pool:
                 timeout=CONNECT_SECONDS,
                 command_timeout=COMMAND_SECONDS,
                 max_inactive_connection_lifetime=0,
-                server_settings=SESSION_SETTINGS,
+                server_settings=settings,
                 init=prepare_connection,
                 reset=_leave_as_is,
             )

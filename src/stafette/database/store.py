@@ -26,9 +26,13 @@ class Store:
         self.monitoring = Monitoring(pool)
 
     @classmethod
-    async def open(cls, url: str, *, connections: int = 4, unsafe_durability: bool = False) -> Store:
-        """Connect, and make sure that schema, functions and durability are as we need them."""
-        return cls(await Pool.open(url, connections=connections, unsafe_durability=unsafe_durability))
+    async def open(
+        cls, url: str, *, connections: int = 4, unsafe_durability: bool = False, key_hours: float | None = None
+    ) -> Store:
+        """Connect as `Pool.open` does."""
+        return cls(
+            await Pool.open(url, connections=connections, unsafe_durability=unsafe_durability, key_hours=key_hours)
+        )
 
     async def close(self) -> None:
         """Close all connections once their work is done."""

@@ -350,7 +350,7 @@ def decode_answer(payload: bytes) -> Answer:
 def failure(request_id: int, error: StafetteError) -> Failed:
     """The answer that reports an error."""
     code = error.code
-    return Failed(request_id, code, BY_CODE[code].__name__, str(error), _GROUPS[code // 100], error.outcome)
+    return Failed(request_id, code, BY_CODE[code].__name__, error.sentence, _GROUPS[code // 100], error.outcome)
 
 
 def to_error(failed: Failed) -> StafetteError:

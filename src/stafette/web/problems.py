@@ -16,6 +16,7 @@ from stafette.web.rendering import page
 log = logging.getLogger(__name__)
 
 STATUS: dict[type[errors.StafetteError], int] = {
+    errors.NotFound: 404,
     errors.InvalidRequest: 400,
     errors.NotAuthenticated: 401,
     errors.PermissionDenied: 403,
@@ -68,7 +69,9 @@ def handle_errors(app: FastAPI) -> None:
     @app.exception_handler(errors.StafetteError)
     async def _stafette_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, errors.StafetteError)
-        return error_answer(request, status_of(error), type(error).__name__, str(error), error.code)
+        if error.confidential:
+            log.warning("%s %s: %s", request.method, request.url.path, error)
+        return error_answer(request, status_of(error), type(error).__name__, error.sentence, error.code)
 
     @app.exception_handler(RequestValidationError)
     async def _invalid_request(request: Request, error: Exception) -> Response:

@@ -79,7 +79,7 @@ async def test_an_operator_revives_or_buries_the_dead(console: Console, store: S
     async def let_one_die() -> None:
         [answer] = await store.messages.lease([LeaseRequest(alice.id, Selection("jobs"))])
         assert isinstance(answer, list)
-        await store.messages.nack([NackRequest(answer[0].message.id, answer[0].token)])
+        await store.messages.nack([NackRequest(alice.id, answer[0].message.id, answer[0].token)])
 
     await store.messages.send([SendRequest(alice.id, Draft(("jobs",), b""))])
     await let_one_die()

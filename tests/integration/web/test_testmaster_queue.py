@@ -84,6 +84,9 @@ async def test_a_run_is_queued_watched_and_leaves_a_series(web: Web, new_databas
         assert {event["phase"] for _, event in told[:-1]} >= {"prepare", "measure", "check"}
         assert (await api.get(f"/lab/queue/{job}/events")).status_code == 204
 
+        for path in ("runs/2", "runs/1/logs/nothing.log", "report.html", "figures/summary/9"):
+            missing = await api.get(f"/lab/series/watched-0001/{path}")
+            assert missing.status_code == 404, path
         shown = await api.get("/lab/series/watched-0001", headers={"Accept": "text/html"})
         assert "the run is valid" in shown.text
         assert "has not been analysed" in shown.text
@@ -212,4 +215,4 @@ async def test_what_cannot_be_run_fails_with_a_sentence(web: Web, new_database: 
         assert "name is 3" in end["sentence"]
         wrong = await api.post("/lab/queue", data={"kind": "own", "name": "spoiled", "profile": "none"})
         assert wrong.status_code == 400
-        assert (await api.post("/lab/queue", data={"kind": "own", "name": "../x"})).status_code == 400
+        assert (await api.post("/lab/queue", data={"kind": "own", "name": "../x"})).status_code == 404

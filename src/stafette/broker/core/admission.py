@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stafette.broker.core.operation import READS
 from stafette.broker.core.session import Session
+from stafette.broker.core.values import invalid_value
 from stafette.broker.limits import Limits
 from stafette.errors import InvalidRequest, Overloaded, PermissionDenied, ServerFull, StafetteError
 from stafette.protocol.messages import VERSION, Hello, Request
@@ -28,6 +29,8 @@ class Admission:
             return InvalidRequest("this session has already said hello")
         if session.mode != "full" and type(request) not in READS:
             return PermissionDenied(f"client {session.name} is read-only and cannot change anything")
+        if problem := invalid_value(request):
+            return InvalidRequest(problem)
         return None
 
     def may_wait_for_hello(self, session: Session) -> bool:
@@ -51,4 +54,6 @@ def hello_refusal(hello: Hello) -> StafetteError | None:
         return InvalidRequest(f"this broker speaks version {VERSION} of the protocol, not {hello.version}")
     if hello.timeout <= 0:
         return InvalidRequest(f"timeout {hello.timeout:g} is not positive; it is a number of seconds")
+    if problem := invalid_value(hello):
+        return InvalidRequest(problem)
     return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import stafette
-from stafette.errors import InvalidRequest
+from stafette.errors import InvalidRequest, NotFound
 from stafette.files import write_atomically
 
 LIBRARY = Path(stafette.__file__).parents[2] / "experiments"
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 Kind = Literal["own", "library"]
 
 
-class ExperimentNotFound(InvalidRequest):
+class ExperimentNotFound(NotFound):
     """There is no such experiment."""
 
 

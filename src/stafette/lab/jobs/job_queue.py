@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from stafette.errors import InvalidRequest, StafetteError
+from stafette.errors import InvalidRequest, NotFound, StafetteError
 from stafette.files import try_lock
 from stafette.lab.jobs import job_records
 from stafette.lab.jobs.job_child import EventHandler, JobChild
@@ -34,7 +34,7 @@ MOST_WAITING = 100
 TAIL_LINES = 60
 
 
-class JobNotFound(InvalidRequest):
+class JobNotFound(NotFound):
     """There is no such job."""
 
 

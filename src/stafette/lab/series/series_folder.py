@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from stafette.errors import InvalidRequest, StafetteError
+from stafette.errors import InvalidRequest, NotFound, StafetteError
 from stafette.files import try_lock
 from stafette.lab.experiment import design
 from stafette.lab.experiment.experiment_file import Experiment, fingerprint
@@ -243,5 +243,5 @@ def find(runs: Path, name: str) -> Series:
     raise SeriesNotFound(f"there is no series {name} in {runs}; {newest}")
 
 
-class SeriesNotFound(InvalidRequest):
+class SeriesNotFound(NotFound):
     """There is no such series."""

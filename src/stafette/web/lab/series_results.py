@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stafette.errors import InvalidRequest
+from stafette.errors import NotFound
 from stafette.lab.series import archive, run_views, series_folder
 from stafette.lab.series.run_views import RunView
 from stafette.lab.series.series_folder import Series, SeriesNotFound
@@ -148,7 +148,7 @@ def analysis(series: Series) -> Analysis:
     """The newest analysis of a series."""
     folder = series.folder / ANALYSIS
     if not is_analysed(series):
-        raise InvalidRequest(f"{series.name} has not been analysed; analyse it first")
+        raise NotFound(f"{series.name} has not been analysed; analyse it first")
     return _cached_analysis(folder, (folder / REPORT_FILE).stat().st_mtime_ns)
 
 
@@ -172,7 +172,7 @@ def figure(series: Series, section_id: str, number: int) -> str:
         if section.id == section_id and 0 <= number < len(section.drawings):
             text: str = section.drawings[number].figure.to_json()
             return text
-    raise InvalidRequest(f"{series.name} has no such figure; load its page again")
+    raise NotFound(f"{series.name} has no such figure; load its page again")
 
 
 # Logs
@@ -189,5 +189,5 @@ def logs(series: Series, folder: str | None) -> list[str]:
 def log_file(series: Series, folder: str | None, name: str) -> Path:
     """The path of one of a run's logs."""
     if folder is None or name not in logs(series, folder):
-        raise InvalidRequest(f"this run has no log {name[:100]}; load its page again")
+        raise NotFound(f"this run has no log {name[:100]}; load its page again")
     return series.folder / RUNS / folder / LOGS / name

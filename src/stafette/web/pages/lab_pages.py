@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from stafette.errors import InvalidRequest
+from stafette.errors import NotFound
 from stafette.web.access import Viewer
 
 router = APIRouter()
@@ -20,7 +20,7 @@ except ImportError as error:  # the console works without the laboratory
     @router.get("/lab/{rest:path}")
     async def not_installed(_operator: Viewer, rest: str = "") -> None:
         """Say what to install."""
-        raise InvalidRequest(f"the laboratory needs {missing}; install stafette[lab]")
+        raise NotFound(f"the laboratory needs {missing}; install stafette[lab]")
 else:
     for module in (lab_list, lab_editor, lab_queue, lab_series):
         router.include_router(module.router, prefix="/lab")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response, StreamingResponse
 
-from stafette.errors import InvalidRequest
+from stafette.errors import InvalidRequest, NotFound
 from stafette.lab.series import archive, run_views
 from stafette.lab.series.run_views import POINT_METRICS
 from stafette.lab.series.series_folder import Series
@@ -80,7 +80,7 @@ async def report(site: TheSite, _operator: Viewer, name: str) -> Response:
     """The full report, in a sandbox: it may have been imported with a series."""
     series = _find(site, name)
     if not series_results.is_analysed(series):
-        raise InvalidRequest(f"{name} has not been analysed; analyse it on its page")
+        raise NotFound(f"{name} has not been analysed; analyse it on its page")
     headers = {"Content-Security-Policy": safety.SANDBOXED}
     return FileResponse(series.folder / ANALYSIS / REPORT_FILE, media_type="text/html", headers=headers)
 
@@ -117,7 +117,7 @@ async def show_run(request: Request, site: TheSite, _operator: Viewer, name: str
 
         record, view = run_views.record_of(series, number), run_views.view(series, number)
         if record is None:
-            raise InvalidRequest(f"run {number} of {name} has not started yet")
+            raise NotFound(f"run {number} of {name} has not started yet")
         return {
             "series": series, "record": record, "view": view, "started": _moment(record.started_at),
             "settings": pairs(record.settings).rows, "logs": series_results.logs(series, view.folder),
@@ -137,7 +137,7 @@ async def log(site: TheSite, _operator: Viewer, name: str, number: int, file: st
 
 def _check_number(series: Series, number: int) -> None:
     if not 1 <= number <= len(series.record.runs):
-        raise InvalidRequest(f"{series.name} has no run {number}; its runs are 1 to {len(series.record.runs)}")
+        raise NotFound(f"{series.name} has no run {number}; its runs are 1 to {len(series.record.runs)}")
 
 
 @router.get("/{name:name}/delete")

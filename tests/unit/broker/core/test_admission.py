@@ -12,6 +12,7 @@ from stafette.broker.core.operation import READS
 from stafette.broker.core.session import Session
 from stafette.broker.limits import Limits
 from stafette.errors import Overloaded, PermissionDenied
+from stafette.model import Selection
 from stafette.protocol import messages as wire
 from tests.support.core_script import Script, ScriptedConnection, ids, kinds, receive, send
 
@@ -26,7 +27,9 @@ def reader() -> Session:
 
 def example(kind: type) -> wire.Request:
     """A request of a kind; what it says does not matter here."""
-    fields = {field.name: None for field in msgspec.structs.fields(kind)}
+    fields: dict[str, object] = {field.name: None for field in msgspec.structs.fields(kind)}
+    if "selection" in fields:
+        fields["selection"] = Selection()
     request: wire.Request = kind(**fields)
     return request
 

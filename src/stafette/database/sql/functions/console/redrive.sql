@@ -1,4 +1,5 @@
--- An operator makes the dead messages of a queue ready again, with no deliveries. Returns their number.
+-- An operator makes the dead messages of a queue ready again, with no deliveries, and without a time to live: theirs
+-- may have ended while they were dead. Returns their number.
 CREATE OR REPLACE FUNCTION stafette.redrive(actor text, origin text, queue text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -14,7 +15,7 @@ BEGIN
     )
     INSERT INTO stafette.ready
         (id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
-    SELECT id, target.store_id, receiver_id, sender_id, rank, 0, context, arrived_at, expires_at, headers, body FROM deleted;
+    SELECT id, target.store_id, receiver_id, sender_id, rank, 0, context, arrived_at, NULL, headers, body FROM deleted;
     GET DIAGNOSTICS moved = ROW_COUNT;
     PERFORM stafette.record_action(actor, origin, 'redrive', queue, format('%s messages', moved));
     RETURN moved;

@@ -1,6 +1,7 @@
 -- Moves leased messages back to ready, or to delayed if they have a delay. A message that was delivered as often as its
--- queue allows goes to the queue's dead-letter queue (for anyone, or for the owner of a personal queue), or, if there
--- is none, to dead. The caller holds the row locks. Returns the queue in which each message is ready now; NULL if it is
+-- queue allows goes to the queue's dead-letter queue, or, if there is none, to dead. In a dead-letter queue it keeps its
+-- receiver; but a personal queue is its owner's, and where own messages are excluded one to oneself is for anyone. The
+-- caller holds the row locks. Returns the queue in which each message is ready now; NULL if it is
 -- not ready.
 CREATE OR REPLACE FUNCTION stafette.give_back(ids bigint[], delays double precision[])
 RETURNS TABLE (id bigint, queue text)
@@ -22,7 +23,10 @@ BEGIN
         SELECT id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body
         FROM returned WHERE NOT exhausted AND coalesce(delay, 0) = 0
         UNION ALL
-        SELECT r.id, d.store_id, coalesce(d.owner_id, 0), r.sender_id, r.rank, 0, r.context, r.arrived_at, NULL,
+        SELECT r.id, d.store_id,
+               CASE WHEN d.exclude_own AND r.receiver_id = r.sender_id THEN 0
+                    ELSE coalesce(d.owner_id, r.receiver_id) END,
+               r.sender_id, r.rank, 0, r.context, r.arrived_at, NULL,
                coalesce(r.headers, '{}') || jsonb_build_object('stafette-died-in', r.queue), r.body
         FROM returned AS r
         CROSS JOIN LATERAL (SELECT * FROM stafette.queues AS q WHERE q.id = r.dead_letter_id LIMIT 1) AS d

@@ -1,8 +1,9 @@
 -- Like receive_batch(), but the messages stay in leased until they are acknowledged or given back, or the lease runs
--- out. The token is for fencing: after a redelivery the old one is not valid.
+-- out. The token is for fencing: after a redelivery the old one is not valid. It is random, so that nobody guesses it:
+-- the caller draws a number for each ask, from which each of its messages gets another.
 CREATE OR REPLACE FUNCTION stafette.lease_batch(
     clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
-    seconds double precision[], broker integer DEFAULT NULL, tokens bigint[] DEFAULT NULL,
+    seconds double precision[], lease_tokens bigint[], broker integer DEFAULT NULL, tokens bigint[] DEFAULT NULL,
     sessions bigint[] DEFAULT NULL, request_ids bigint[] DEFAULT NULL
 ) RETURNS SETOF stafette.answer
 LANGUAGE plpgsql
@@ -25,7 +26,10 @@ BEGIN
             (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
              token, holder_id, leased_until, session, request)
         SELECT t.id, t.queue_id, t.receiver_id, t.sender_id, t.rank, t.deliveries + 1, t.context, t.arrived_at,
-               t.expires_at, t.headers, t.body, nextval('stafette.lease_token'), clients[t.place],
+               t.expires_at,
+               CASE WHEN stafette.is_readable(t.headers, t.arrived_at) THEN t.headers
+               ELSE stafette.refuse_unreadable(t.id, (stafette.queue_of_store(t.store_id)).name) END,
+               t.body, lease_tokens[t.place] # t.id, clients[t.place],
                now() + seconds[t.place] * interval '1 second', sessions[t.place], request_ids[t.place]
         FROM removed AS t
         RETURNING l.id, l.token, l.deliveries

@@ -26,7 +26,10 @@ BEGIN
         ) AS further
     )
     SELECT 1, NULL::integer, NULL::text, m.id, target.name, s.name, v.name, m.context, 10 - m.rank, m.arrived_at,
-           m.deliveries::integer, m.headers, m.body, NULL::bigint
+           m.deliveries::integer,
+           CASE WHEN stafette.is_readable(m.headers, m.arrived_at) THEN m.headers
+           ELSE stafette.refuse_unreadable(m.id, target.name) END,
+           m.body, NULL::bigint
     FROM (
         SELECT head.*
         FROM lane

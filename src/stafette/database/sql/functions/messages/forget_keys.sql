@@ -4,10 +4,10 @@ LANGUAGE sql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 AS $$
     WITH old AS MATERIALIZED (
-        SELECT k.sender_id, k.key FROM stafette.keys AS k
+        SELECT k.ctid AS tid FROM stafette.keys AS k
         WHERE k.expires_at <= now() ORDER BY k.expires_at LIMIT at_most FOR UPDATE SKIP LOCKED
     ), deleted AS (
-        DELETE FROM stafette.keys AS k USING old WHERE k.sender_id = old.sender_id AND k.key = old.key RETURNING 1
+        DELETE FROM stafette.keys AS k WHERE k.ctid = ANY (ARRAY(SELECT tid FROM old)) RETURNING 1
     )
     SELECT count(*) FROM deleted
 $$;

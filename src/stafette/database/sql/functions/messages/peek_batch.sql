@@ -14,7 +14,10 @@ BEGIN
            (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
            CASE WHEN t.receiver_id <> 0 THEN (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id) END,
            t.context, 10 - t.rank, t.arrived_at,
-           t.deliveries::integer, t.headers, t.body, NULL::bigint
+           t.deliveries::integer,
+           CASE WHEN stafette.is_readable(t.headers, t.arrived_at) THEN t.headers
+           ELSE stafette.refuse_unreadable(t.id, (stafette.queue_of_store(t.store_id)).name) END,
+           t.body, NULL::bigint
     FROM unnest(asks) AS a
     CROSS JOIN LATERAL stafette.peek_next(a.me, a.store_id, a.sender_id, a.context, a.by_arrival, a.wanted) AS l
     CROSS JOIN LATERAL (SELECT * FROM stafette.ready AS r WHERE r.ctid = l.tid LIMIT 1) AS t

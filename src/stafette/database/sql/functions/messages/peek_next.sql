@@ -16,18 +16,34 @@ DECLARE
 BEGIN
     IF with_context IS NOT NULL THEN
         RETURN QUERY
-        WITH same AS MATERIALIZED (        -- by context alone: else a plan made for empty tables may use any index
-            SELECT r.ctid AS tid, r.id, r.store_id, r.receiver_id, r.sender_id, r.rank, r.expires_at
-            FROM stafette.ready AS r WHERE r.context = with_context
+        WITH RECURSIVE queue AS (          -- the queues that hold something of this context: a skip scan
+            SELECT coalesce(in_store, (SELECT r.store_id FROM stafette.ready AS r
+                                       WHERE r.context >= with_context AND r.context <= with_context
+                                       ORDER BY r.context, r.store_id LIMIT 1)) AS id
+            UNION ALL
+            SELECT (SELECT r.store_id FROM stafette.ready AS r
+                    WHERE r.context >= with_context AND r.context <= with_context
+                      AND (r.context, r.store_id) > (with_context, queue.id)
+                    ORDER BY r.context, r.store_id LIMIT 1)
+            FROM queue WHERE in_store IS NULL AND queue.id IS NOT NULL
         )
-        SELECT r.tid, r.id
-        FROM same AS r
-        JOIN stafette.queues AS q ON q.store_id = r.store_id
-        WHERE r.receiver_id IN (0, reader)
-          AND (in_store IS NULL OR r.store_id = in_store) AND (from_sender IS NULL OR r.sender_id = from_sender)
-          AND NOT (q.exclude_own AND r.sender_id = reader)
-          AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
-        ORDER BY CASE WHEN by_arrival THEN 0 ELSE r.rank END, r.id
+        SELECT head.tid, head.id
+        FROM queue
+        JOIN stafette.queues AS q ON q.store_id = queue.id
+        CROSS JOIN unnest(ARRAY[0, reader]) AS lane (receiver_id)
+        CROSS JOIN generate_series(0, CASE WHEN by_arrival THEN 9 ELSE 0 END) AS step (rank)
+        CROSS JOIN LATERAL (               -- row values as bounds: only the index by context fits, whatever the statistics
+            SELECT r.ctid AS tid, r.rank, r.id FROM stafette.ready AS r
+            WHERE r.context >= with_context AND r.context <= with_context
+              AND (r.context, r.store_id, r.receiver_id, r.rank, r.id)
+                  > (with_context, queue.id, lane.receiver_id, step.rank, 0)
+              AND (r.context, r.store_id, r.receiver_id, r.rank, r.id)
+                  < (with_context, queue.id, lane.receiver_id, CASE WHEN by_arrival THEN step.rank ELSE 9 END + 1, 0)
+              AND (from_sender IS NULL OR r.sender_id = from_sender) AND NOT (q.exclude_own AND r.sender_id = reader)
+              AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
+            ORDER BY r.context, r.store_id, r.receiver_id, r.rank, r.id LIMIT wanted
+        ) AS head
+        ORDER BY CASE WHEN by_arrival THEN 0 ELSE head.rank END, head.id
         LIMIT wanted;
 
     ELSIF from_sender IS NOT NULL THEN

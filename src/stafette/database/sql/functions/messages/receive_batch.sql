@@ -39,7 +39,10 @@ BEGIN
                     stafette.name_of_client(t.sender_id)),
            CASE WHEN t.receiver_id <> 0 THEN (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id) END,
            t.context, 10 - t.rank, t.arrived_at,
-           t.deliveries::integer, t.headers, t.body, NULL::bigint
+           t.deliveries::integer,
+           CASE WHEN stafette.is_readable(t.headers, t.arrived_at) THEN t.headers
+           ELSE stafette.refuse_unreadable(t.id, t.queue) END,
+           t.body, NULL::bigint
     FROM taken AS t
     ORDER BY t.place, CASE WHEN by_arrival[t.place] THEN 0 ELSE t.rank END, t.id;
 

@@ -2,7 +2,8 @@
 -- queue; elements with the same request number belong together: all of them are stored, or none, with the request's
 -- first fault as its answer. Answers come in the order of the elements.
 --
--- A key makes a send safe to repeat: the first use stores the ids, a later one returns them.
+-- A key makes a send safe to repeat: the first use stores the ids, a later one returns them. A key whose time is over
+-- counts as new. A key that counts is locked, so that forget_keys() leaves it until its ids have been returned.
 CREATE OR REPLACE FUNCTION stafette.send_batch(
     requests integer[], senders integer[], queues text[], receivers text[], priorities smallint[], contexts bigint[],
     headers jsonb[], bodies bytea[], delays double precision[], ttls double precision[], keys text[],
@@ -13,7 +14,8 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bit
 AS $$
 #variable_conflict use_column
 DECLARE
-    answers stafette.answered_part[];
+    most_seconds CONSTANT double precision := 1e9;     -- as on the wire; NaN is more than that
+    answers      stafette.answered_part[];
 BEGIN
     PERFORM stafette.lock_catalog();
 
@@ -34,8 +36,10 @@ BEGIN
                 WHEN p.receiver IS NOT NULL AND (r.id IS NULL OR r.registered_at IS NULL AND NOT p.allowed) THEN 105
                 WHEN q.owner_id <> r.id THEN 107
                 WHEN q.exclude_own AND r.id = p.sender THEN 100
-                WHEN octet_length(p.body) > q.max_body THEN 101
-                WHEN p.priority NOT BETWEEN 1 AND 10 OR p.delay < 0 OR p.ttl <= 0 THEN 100
+                WHEN octet_length(p.body) > q.max_body OR pg_column_size(p.headers) > 1048576 THEN 101
+                WHEN p.priority NOT BETWEEN 1 AND 10 OR p.delay < 0 OR p.delay > most_seconds
+                    OR p.ttl <= 0 OR p.ttl > most_seconds THEN 100
+                WHEN jsonb_typeof(p.headers) <> 'object' OR NOT stafette.is_readable(p.headers, now()) THEN 100
                 WHEN p.key IS NOT NULL AND length(p.key) NOT BETWEEN 1 AND 200 THEN 100
             END AS fault,
             s.name AS sender_name, q.max_body
@@ -63,9 +67,11 @@ BEGIN
         GROUP BY request, sender, key
     ), claimed AS (
         INSERT INTO stafette.keys AS k (sender_id, key, fingerprint, ids, expires_at)
-        SELECT DISTINCT ON (sender, key) sender, key, fingerprint, ids, now() + interval '24 hours'
+        SELECT DISTINCT ON (sender, key) sender, key, fingerprint, ids, now() + stafette.key_lifetime()
         FROM keyed ORDER BY sender, key, request
-        ON CONFLICT DO NOTHING
+        ON CONFLICT (sender_id, key) DO UPDATE
+            SET fingerprint = excluded.fingerprint, ids = excluded.ids, expires_at = excluded.expires_at
+            WHERE k.expires_at <= now()
         RETURNING k.ids
     ), good AS MATERIALIZED (
         SELECT * FROM part
@@ -92,10 +98,19 @@ BEGIN
                 WHEN b.priority NOT BETWEEN 1 AND 10 THEN format('priority %s is not between 1 and 10', b.priority)
                 WHEN b.delay < 0 THEN format('delay %s is negative; it is a number of seconds', b.delay)
                 WHEN b.ttl <= 0 THEN format('ttl %s is not positive; it is a number of seconds', b.ttl)
+                WHEN b.delay > most_seconds THEN format('delay %s is more than 1000000000 seconds', b.delay)
+                WHEN b.ttl > most_seconds THEN format('ttl %s is more than 1000000000 seconds', b.ttl)
+                WHEN jsonb_typeof(b.headers) <> 'object' THEN 'headers are a JSON object of texts'
+                WHEN NOT stafette.is_readable(b.headers, now()) THEN (
+                    SELECT format('header %s is not a text; write its value as a string', h.key)
+                    FROM jsonb_each(b.headers) AS h WHERE jsonb_typeof(h.value) <> 'string' LIMIT 1)
                 WHEN length(b.key) NOT BETWEEN 1 AND 200 THEN 'a key has 1 to 200 characters'
                 ELSE format('queue %s excludes messages to oneself; name another receiver', b.queue) END
-            WHEN 101 THEN format('the body has %s bytes; queue %s takes at most %s', octet_length(b.body), b.queue,
-                                 b.max_body)
+            WHEN 101 THEN CASE
+                WHEN octet_length(b.body) > b.max_body
+                    THEN format('the body has %s bytes; queue %s takes at most %s', octet_length(b.body), b.queue,
+                                b.max_body)
+                ELSE format('the headers have %s bytes; a message takes at most 1048576', pg_column_size(b.headers)) END
             WHEN 102 THEN format('there is no queue %s; create it first', b.queue)
             WHEN 105 THEN CASE
                 WHEN b.sender_name IS NULL THEN 'the sending client is not registered (any more); connect again'
