@@ -20,7 +20,7 @@ BEGIN
         WHERE d.due_at <= now() ORDER BY d.due_at LIMIT at_most FOR UPDATE SKIP LOCKED
     ) AS d;
 
-    UPDATE stafette.delayed AS d SET due_at = 'infinity' WHERE d.id = ANY (discarded);
+    UPDATE stafette.delayed AS d SET due_at = '9000-01-01 00:00+00' WHERE d.id = ANY (discarded);
     RETURN QUERY
     WITH deleted AS (
         DELETE FROM stafette.delayed AS d WHERE d.id = ANY (ids) RETURNING d.*
