@@ -13,6 +13,16 @@ HELLO_FRAME = 16 * KIBIBYTE
 HELLO_SECONDS = 10.0
 """How long a connection may take to say hello."""
 
+UNWELCOMED = 1_000
+"""Connections that are not yet welcome, wherever they come from; beyond, the oldest gives way. So many secrets can be
+checked in 20 seconds, and clients wait for 30."""
+
+HELLO_BATCH = 256
+"""Hellos in one database call: reads of a broker that loses sessions wait for it, some 20 ms."""
+
+SECRETS_AT_ONCE = 2
+"""Secrets that are checked at the same time. Each keeps a processor busy for 40 ms, and others want it too."""
+
 FRAME_SECONDS = 10.0
 """How long the rest of a frame may take to arrive."""
 

@@ -105,7 +105,7 @@ class Operations:
         )
 
     async def _bye(self, session: Session, request: wire.Bye) -> Outcome:
-        await self._store.clients.release_sessions([(session.client, session.token)])
+        await self._store.clients.release_sessions([(session.client, session.token)], for_good=True)
         return wire.Done(request.id)
 
     async def _browse(self, session: Session, request: wire.Browse) -> Outcome:
@@ -147,7 +147,7 @@ class Operations:
 
     async def _delete_client(self, session: Session, request: wire.DeleteClient) -> Outcome:
         if request.client == session.name:
-            await self._store.clients.release_sessions([(session.client, session.token)])
+            await self._store.clients.release_sessions([(session.client, session.token)], for_good=True)
         await self._store.clients.delete(request.client, by=session.client)
         return wire.Done(request.id)
 

@@ -22,6 +22,7 @@ from stafette.broker.maintenance.idle_connections import DropIdleConnections
 from stafette.broker.maintenance.keys import ForgetKeys
 from stafette.broker.maintenance.leases import ExpireLeases
 from stafette.broker.maintenance.message_counts import CountMessages
+from stafette.broker.maintenance.sessions import ForgetSessions
 from stafette.broker.native import NativeConnection
 from stafette.broker.runtime import Runtime
 from stafette.broker.tracing import open_tracing
@@ -101,7 +102,8 @@ def _no_password() -> str:
 
 
 SERVICES: tuple[type[Service], ...] = (
-    Heartbeat, ExpireLeases, PromoteDelayed, DropExpired, ForgetKeys, DropIdleConnections, CountMessages,
+    Heartbeat, ExpireLeases, PromoteDelayed, DropExpired, ForgetKeys, ForgetSessions, DropIdleConnections,
+    CountMessages,
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stafette.broker.core.operation import READS
 from stafette.broker.core.session import Session
 from stafette.broker.limits import Limits
-from stafette.errors import InvalidRequest, Overloaded, PermissionDenied, ServerFull, StafetteError
+from stafette.errors import InvalidRequest, NotAuthenticated, Overloaded, PermissionDenied, ServerFull, StafetteError
 from stafette.protocol.messages import VERSION, Hello, Request
 
 
@@ -30,10 +30,6 @@ class Admission:
             return PermissionDenied(f"client {session.name} is read-only and cannot change anything")
         return None
 
-    def may_wait_for_hello(self, session: Session) -> bool:
-        """Whether a request may wait until its session is authenticated."""
-        return session.in_flight < self._limits.in_flight_per_client
-
     def session_refusal(self, sessions: int) -> StafetteError | None:
         """Why no further client is admitted; None: there is room."""
         if sessions < self._limits.clients:
@@ -45,10 +41,14 @@ class Admission:
         self.refusals[reason] = self.refusals.get(reason, 0) + 1
 
 
-def hello_refusal(hello: Hello) -> StafetteError | None:
+def hello_refusal(hello: Hello, *, require_secret: bool) -> StafetteError | None:
     """Why a hello is invalid; None: it is valid."""
     if hello.version != VERSION:
         return InvalidRequest(f"this broker speaks version {VERSION} of the protocol, not {hello.version}")
+    if "\0" in hello.name:  # PostgreSQL takes no such text, and a call is for many hellos
+        return InvalidRequest("a client's name has 1 to 200 characters, none of them a control character")
     if hello.timeout <= 0:
         return InvalidRequest(f"timeout {hello.timeout:g} is not positive; it is a number of seconds")
+    if require_secret and not hello.secret:
+        return NotAuthenticated("this broker requires a secret; connect with one")
     return None

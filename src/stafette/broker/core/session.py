@@ -67,6 +67,7 @@ class Session:
         "in_flight",
         "mode",
         "name",
+        "number",
         "run_size",
         "state",
         "timeout",
@@ -81,7 +82,10 @@ class Session:
         self.state = State.NEW
         self.timeout = 0.0
         self.client = 0
+        self.number = 0
+        """What the client shows in each of its hellos, on any connection; 0: nothing."""
         self.token = 0
+        """What tells this connection from others of the same client."""
         self.name = ""
         self.mode: Mode = "read-only"
         self.backlog: deque[Request] | None = None
