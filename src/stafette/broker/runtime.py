@@ -97,8 +97,8 @@ class Runtime:
             self.broker_id,
             self,
             extra_channels={
-                f"stafette_orders_{self.broker_id}": lambda command: operator_commands.execute(command, self),
                 f"stafette_moved_{self.broker_id}": self._end_moved,
+                f"stafette_orders_{self.broker_id}": lambda command: operator_commands.execute(command, self),
             },
         )
         if self._listening:

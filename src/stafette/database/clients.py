@@ -8,8 +8,13 @@ from collections.abc import Sequence
 import msgspec
 
 from stafette.database.pool import Pool
-from stafette.errors import ClientNotFound, StafetteError, from_code
+from stafette.errors import ClientNotFound, StafetteError, Unavailable, from_code
 from stafette.model import Client
+
+RACES = 3
+"""How often to try when another broker is faster. It then has the session, and the next attempt sees that."""
+
+_RACES = "other brokers change this session all the time; try again"
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -102,18 +107,30 @@ class Clients:
         self, claims: Sequence[Claim], broker: int, *, tokens: Sequence[int] | None = None
     ) -> list[Taken | StafetteError]:
         """Put clients online at a broker, under these tokens or new ones."""
-        rows = await self._pool.fetch(
-            "SELECT * FROM stafette.take_sessions($1, $2, $3, $4, $5)",
-            [claim.client for claim in claims],
-            [claim.secret for claim in claims],
-            [claim.session for claim in claims],
-            [new_token() for _ in claims] if tokens is None else tokens,
-            broker,
-        )
-        return [
-            from_code(fault, detail) if token is None else Taken(token, left_broker, left_token)
-            for _, token, fault, detail, left_broker, left_token in rows
-        ]
+        places: Sequence[int] = range(len(claims))
+        tokens = [new_token() for _ in claims] if tokens is None else tokens
+        answers: list[Taken | StafetteError] = [Unavailable(_RACES, outcome="not done") for _ in claims]
+        for _ in range(RACES):
+            rows = await self._pool.fetch(
+                "SELECT * FROM stafette.take_sessions($1, $2, $3, $4, $5)",
+                [claims[place].client for place in places],
+                [claims[place].secret for place in places],
+                [claims[place].session for place in places],
+                [tokens[place] for place in places],
+                broker,
+            )
+            lost_races = []
+            for place, (_, token, fault, detail, left_broker, left_token) in zip(places, rows, strict=True):
+                if fault is not None:
+                    answers[place] = from_code(fault, detail)
+                elif token is not None:
+                    answers[place] = Taken(token, left_broker, left_token)
+                else:
+                    lost_races.append(place)
+            places = lost_races
+            if not places:
+                break
+        return answers
 
     async def release_sessions(self, sessions: Sequence[tuple[int, int]], *, for_good: bool = False) -> None:
         """Take clients offline: pairs of client and token. Unless it is for good, they can continue their sessions."""

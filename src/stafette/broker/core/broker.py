@@ -94,6 +94,8 @@ class Broker:
         self.connected.discard(session)
         self.idle_timeouts.stop(session)
         self.hellos.remove(session)
+        if session.state is State.CLOSED:
+            return  # it was cut off
         session.step(State.CLOSED)
         if self.sessions.get(session.client) is session:
             del self.sessions[session.client]
@@ -485,9 +487,14 @@ class Broker:
         return True
 
     def _cut_off(self, session: Session) -> None:
-        """Hang up on a session that goes on elsewhere, and read nothing more for it."""
-        self.waiting.forget(session)
+        """Hang up on a session that goes on elsewhere. Nothing more is read for it, not even in this turn."""
+        if session.state is State.CLOSED:
+            return
+        session.step(State.CLOSED)
+        if self.sessions.get(session.client) is session:
+            del self.sessions[session.client]
         self.admission.active -= len(session.take_backlog())
+        self.waiting.forget(session)
         self.effects.append(Abort(session))
 
     def _is_leaving(self, session: Session) -> bool:

@@ -229,6 +229,30 @@ def test_a_session_that_has_moved_is_hung_up_on_and_its_reads_take_nothing() -> 
     assert (script.core.admission.active, len(script.core.waiting)) == (0, 0)
 
 
+def test_a_read_that_is_in_the_database_meanwhile_is_not_tried_again() -> None:
+    script = Script()
+    alice = script.open("alice", client=1)
+    script.say(alice, receive(2, wait=60))
+    batch = script.batch()
+    script.core.arrived("jobs")  # it may have missed that
+    script.core.end_moved(1, alice.session.token)
+    script.complete(batch)
+    assert script.batches() == []
+    script.hang_up(alice)
+    assert len(script.core.waiting) == 0
+
+
+def test_what_has_not_begun_is_not_begun_for_a_session_that_has_moved() -> None:
+    script = Script(connections=1)
+    alice, bob = script.open("alice", client=1), script.open("bob", client=2)
+    script.say(bob, send(2))
+    busy = script.batch()
+    script.say(alice, receive(2))
+    script.core.end_moved(1, alice.session.token)
+    script.complete(busy)
+    assert script.batches() == []
+
+
 def test_what_waited_for_its_turn_is_dropped_with_a_session_that_has_moved() -> None:
     script = Script(batch=1)
     alice = script.open("alice", client=1)

@@ -1,8 +1,8 @@
 -- Opens or continues sessions of clients at a broker, each under a token of its own. A client whose session is live must
 -- show its number; any other free name can be taken. `secrets` are the stored hashes that the secrets were compared
 -- with: a session that is not continued needs the present one. If a batch has a client twice, the first gets the
--- session. A fault is a row without a token. `left_broker` is the live broker at which the session was before, under
--- `left_token`; it has to be told.
+-- session. A fault is a row without a token; a row with neither has lost a race and is to be tried again. `left_broker`
+-- is the live broker at which the session was before, under `left_token`; it has to be told.
 CREATE OR REPLACE FUNCTION stafette.take_sessions(
     clients integer[], secrets text[], shown bigint[], tokens bigint[], broker integer
 ) RETURNS TABLE (place integer, token bigint, fault integer, detail text, left_broker integer, left_token bigint)
@@ -48,12 +48,11 @@ BEGIN
     )
     SELECT a.place::integer,
            CASE WHEN t.client_id IS NOT NULL THEN a.token END,
-           CASE WHEN t.client_id IS NULL THEN coalesce(a.fault, 202) END,
+           a.fault,
            CASE
-               WHEN t.client_id IS NOT NULL THEN NULL
                WHEN a.fault = 105 THEN 'the client has been deleted; say hello again to register it anew'
                WHEN a.fault = 106 THEN format('client %s has a live session; end that one first', a.name)
-               ELSE 'the session is being changed elsewhere; try again'
+               WHEN a.fault = 202 THEN 'the session is being changed elsewhere; try again'
            END,
            CASE WHEN a.live_at <> broker THEN a.live_at END,
            CASE WHEN a.live_at <> broker THEN a.old_token END
