@@ -23,7 +23,8 @@ from tests.support.waiting import A_DAY, until
 
 IDLE = 64
 UPKEEP = {
-    "renew_broker", "expire_leases", "promote_delayed", "drop_expired", "forget_keys", "publish_metrics",
+    "renew_broker", "expire_leases", "promote_delayed", "drop_expired", "forget_keys", "forget_sessions",
+    "publish_metrics",
     "forget_history", "add_history", "count_all_messages",
 }  # fmt: skip
 
