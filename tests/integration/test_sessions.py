@@ -167,7 +167,8 @@ async def test_what_strangers_send_behind_their_hello_takes_no_room_from_clients
 async def test_the_oldest_stranger_gives_way_to_a_newcomer(
     brokers: StartBroker, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hellos, "UNWELCOMED", 5)
+    monkeypatch.setattr(hellos, "SILENT_CONNECTIONS", 5)
+    monkeypatch.setattr(hellos, "SILENT_SECONDS", 0.0)
     runtime, url = await brokers()
     strangers = []
     for number in range(5):

@@ -91,7 +91,6 @@ class Script:
         """A connection that has said nothing yet."""
         connection = ScriptedConnection()
         self.core.connect(connection.session, self.now)
-        self.flush()
         return connection
 
     def open(self, name: str = "alice", *, client: int | None = None, mode: Mode = "full") -> ScriptedConnection:

@@ -35,8 +35,7 @@ class NativeConnection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=UNREAD_BYTES)
         keep_alive(transport)
-        self._runtime.core.connect(self.session, monotonic())
-        self._runtime.flush()
+        self._runtime.connected(self.session)
 
     def data_received(self, data: bytes) -> None:
         """Hand every complete request to the core."""

@@ -115,6 +115,11 @@ class Runtime:
 
     # Inputs
 
+    def connected(self, session: Session) -> None:
+        """A connection is open."""
+        self.core.connect(session, time.monotonic())
+        self.flush()
+
     def connection_lost(self, session: Session) -> None:
         """A connection is closed."""
         self.core.close(session)

@@ -80,14 +80,17 @@ class Broker:
     # Connections
 
     def connect(self, session: Session, now: float) -> None:
-        """A connection is open, and has to say hello. If there are too many, the oldest gives way."""
+        """A connection is open, and has to say hello. If too many do not, the oldest gives way."""
         self.connected.add(session)
         self.idle_timeouts.await_hello(session, now)
-        self.hellos.connect(session)
-        if (oldest := self.hellos.surplus()) is not None:
-            self.hellos.remove(oldest)
+        self.hellos.connect(session, now)
+        self._give_way(self.hellos.surplus_silent(now))
+
+    def _give_way(self, sessions: Iterable[Session]) -> None:
+        for session in sessions:
+            self.hellos.remove(session)
             self.admission.count_refusal("gave way")
-            self.effects.append(Abort(oldest))
+            self.effects.append(Abort(session))
 
     def close(self, session: Session) -> None:
         """A connection is closed: release its client's name."""
@@ -125,7 +128,8 @@ class Broker:
         self.idle_timeouts.received(session, now, partial=partial, complete_frame=complete_frame)
 
     def drop_idle(self, now: float) -> None:
-        """Hang up on connections whose idle timeout has passed."""
+        """Hang up on connections whose idle timeout has passed, and on the oldest of too many silent ones."""
+        self._give_way(self.hellos.surplus_silent(now))
         for session in self.idle_timeouts.expired(now):
             self.admission.count_refusal("slow reader" if session.write_paused else "too slow")
             self.effects.append(Abort(session))
@@ -360,6 +364,7 @@ class Broker:
             self.effects.append(OpenSessions(hellos))
         while check := self.hellos.next_check():
             self.effects.append(CheckSecret(*check))
+        self._give_way(self.hellos.surplus_hellos())
 
     def _session_refusal(self) -> StafetteError | None:
         if self.draining:

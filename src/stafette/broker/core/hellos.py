@@ -9,18 +9,27 @@
                                  └──▶ welcome or refusal ◀── is wrong ──┘
 
 There is one call at a time; hellos that come meanwhile go together in the next. Secrets are checked a few at a time,
-because that is slow by design. Whoever is not in a call or being checked gives way to newcomers, the oldest first: what
-a stranger can do is to come more often, and an honest client comes again as well.
+because that is slow by design. Whoever says nothing, or waits for a call or a check when too many do, gives way to
+newcomers, the oldest first: strangers can come as often as they like, but never keep others out by staying.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import TypeAlias
 
 import msgspec
 
 from stafette.broker.core.session import Session
-from stafette.broker.limits import HELLO_BATCH, SECRETS_AT_ONCE, UNWELCOMED
+from stafette.broker.limits import (
+    HELLO_BATCH,
+    PENDING_HELLOS,
+    SECRETS_AT_ONCE,
+    SECRETS_WAITING,
+    SILENT_CONNECTIONS,
+    SILENT_SECONDS,
+)
 from stafette.errors import StafetteError
 from stafette.model import Mode
 from stafette.protocol.messages import Hello
@@ -60,16 +69,12 @@ class Hellos:
     """All connections that are not yet welcome."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Session, None] = {}
-        """Connections that may give way, in the order in which their waiting began."""
+        # Each in the order in which the waiting began.
+        self._silent: dict[Session, float] = {}
         self._gathered: dict[Session, PendingHello] = {}
         self._to_check: dict[Session, tuple[PendingHello, str | None]] = {}
         self._in_call = 0
         self._being_checked = 0
-
-    def __len__(self) -> int:
-        """Connections that are not yet welcome."""
-        return len(self._waiting) + self._in_call + self._being_checked
 
     @property
     def pending(self) -> int:
@@ -78,18 +83,17 @@ class Hellos:
 
     # In
 
-    def connect(self, session: Session) -> None:
+    def connect(self, session: Session, now: float) -> None:
         """A connection is open, and has said nothing yet."""
-        self._waiting[session] = None
+        self._silent[session] = now
 
     def gather(self, pending: PendingHello) -> None:
         """A hello is ready for a call."""
-        self._waiting[pending.session] = None
+        self._silent.pop(pending.session, None)
         self._gathered[pending.session] = pending
 
     def await_check(self, pending: PendingHello, stored: str | None) -> None:
         """A hello cannot go on until its secret is checked."""
-        self._waiting[pending.session] = None
         self._to_check[pending.session] = (pending, stored)
 
     def call_ended(self) -> None:
@@ -100,11 +104,11 @@ class Hellos:
         """A secret has been checked."""
         self._being_checked -= 1
 
-    def remove(self, session: Session) -> PendingHello | None:
-        """A connection is refused or closed; returns the hello that waited, if there is one."""
-        self._waiting.pop(session, None)
-        check = self._to_check.pop(session, None)
-        return self._gathered.pop(session, None) or (check[0] if check else None)
+    def remove(self, session: Session) -> None:
+        """A connection is refused or closed."""
+        self._silent.pop(session, None)
+        self._gathered.pop(session, None)
+        self._to_check.pop(session, None)
 
     # Out
 
@@ -124,7 +128,6 @@ class Hellos:
                     break
         for pending in hellos:
             del self._gathered[pending.session]
-            del self._waiting[pending.session]
         self._in_call = len(hellos)
         return hellos
 
@@ -134,17 +137,23 @@ class Hellos:
         """
         if not self._to_check or self._being_checked >= SECRETS_AT_ONCE:
             return None
-        session = next(iter(self._to_check))
-        del self._waiting[session]
         self._being_checked += 1
-        return self._to_check.pop(session)
+        return self._to_check.pop(next(iter(self._to_check)))
 
-    def surplus(self) -> Session | None:
-        """The connection that has to give way; None if there is room."""
-        if len(self) <= UNWELCOMED or not self._waiting:
-            return None
-        return next(iter(self._waiting))
+    def surplus_silent(self, now: float) -> list[Session]:
+        """The connections that have said nothing for longest, and have to give way."""
+        oldest = _oldest(self._silent, len(self._silent) - SILENT_CONNECTIONS)
+        return [session for session in oldest if now - self._silent[session] >= SILENT_SECONDS]
+
+    def surplus_hellos(self) -> list[Session]:
+        """The connections whose hellos have waited longest, and have to give way."""
+        to_check = _oldest(self._to_check, len(self._to_check) - SECRETS_WAITING)
+        return to_check + _oldest(self._gathered, self.pending - len(to_check) - PENDING_HELLOS)
 
     def all_waiting(self) -> list[PendingHello]:
         """The hellos that are neither in a call nor being checked."""
         return [*self._gathered.values(), *(pending for pending, _ in self._to_check.values())]
+
+
+def _oldest(sessions: Iterable[Session], count: int) -> list[Session]:
+    return list(islice(sessions, max(0, count)))

@@ -9,6 +9,7 @@ import pytest
 from stafette.broker.core import hellos
 from stafette.broker.core.hellos import SecretDue
 from stafette.broker.core.session import State
+from stafette.broker.limits import SILENT_SECONDS
 from stafette.errors import NotAuthenticated, Unavailable
 from stafette.protocol import messages as wire
 from tests.support.core_script import Script, ScriptedConnection, ids, kinds, receive, send
@@ -37,7 +38,7 @@ def test_hellos_that_come_during_a_call_go_together_in_the_next() -> None:
     assert names(script) == [["bob", "carol"]]
     script.answer_hellos(NotAuthenticated("another secret"), script.opened("carol"))
     assert [kinds(other.answers) for other in others] == [["NotAuthenticated"], ["Welcome"]]
-    assert len(script.core.hellos) == 0
+    assert script.core.hellos.pending == 0
 
 
 def test_a_call_has_only_so_many_hellos(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +113,7 @@ def test_the_secret_of_who_has_hung_up_is_not_checked(monkeypatch: pytest.Monkey
     for connection in (checked, waiting, in_call):
         script.hang_up(connection)
     script.check_secret("hash")
-    assert (script.checks, script.calls, len(script.core.hellos)) == ([], [], 0)
+    assert (script.checks, script.calls, script.core.hellos.pending) == ([], [], 0)
 
 
 def test_a_drain_refuses_hellos_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +130,7 @@ def test_a_drain_refuses_hellos_that_wait(monkeypatch: pytest.MonkeyPatch) -> No
     script.answer_hellos(SecretDue(None))
     assert kinds(checked.answers) == kinds(gathered[0].answers) == ["Unavailable"]
     assert kinds(in_call.answers) == ["Welcome"]
-    assert (script.checks, script.calls, len(script.core.hellos)) == ([], [], 0)
+    assert (script.checks, script.calls, script.core.hellos.pending) == ([], [], 0)
 
 
 def test_a_broker_that_fills_up_meanwhile_checks_no_more_secrets() -> None:
@@ -149,51 +150,75 @@ def test_a_broker_that_fills_up_meanwhile_checks_no_more_secrets() -> None:
 
 @pytest.fixture
 def room_for_three(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hellos, "UNWELCOMED", 3)
+    for limit in ("SILENT_CONNECTIONS", "PENDING_HELLOS", "SECRETS_WAITING"):
+        monkeypatch.setattr(hellos, limit, 3)
 
 
 @pytest.mark.usefixtures("room_for_three")
-def test_who_has_been_silent_longest_gives_way_to_a_newcomer() -> None:
+def test_who_has_been_silent_longest_gives_way_to_newcomers() -> None:
     script = Script()
-    oldest, *others = [script.connect() for _ in range(4)]
+    oldest, *others = [script.connect() for _ in range(3)]
+    script.now += SILENT_SECONDS
+    newcomer = script.connect()
+    script.flush()
     assert oldest.aborted
-    assert not any(connection.aborted for connection in others)
-    script.hang_up(oldest)
+    assert not any(connection.aborted for connection in (*others, newcomer))
     assert script.core.admission.refusals == {"gave way": 1}
-    says_hello(script, "alice")
-    assert others[0].aborted
 
 
 @pytest.mark.usefixtures("room_for_three")
-def test_clients_that_are_welcome_are_not_among_those_who_give_way() -> None:
+def test_nobody_gives_way_at_once_but_in_time() -> None:
+    script = Script()
+    *oldest, third, fourth, fifth = [script.connect() for _ in range(5)]
+    script.now += SILENT_SECONDS - 0.1
+    script.core.drop_idle(script.now)
+    script.flush()
+    assert not any(connection.aborted for connection in oldest)
+    script.now += 0.1
+    script.core.drop_idle(script.now)
+    script.flush()
+    assert [connection.aborted for connection in oldest] == [True, True]
+    assert not any(connection.aborted for connection in (third, fourth, fifth))
+
+
+@pytest.mark.usefixtures("room_for_three")
+def test_clients_that_are_welcome_or_have_said_hello_are_not_silent() -> None:
     script = Script()
     welcome = [script.open(f"client {number}") for number in range(5)]
-    assert len(script.core.hellos) == 0
-    for _ in range(5):
+    waiting = [says_hello(script, f"newcomer {number}") for number in range(3)]
+    for _ in range(3):
         script.connect()
-    assert not any(connection.aborted for connection in welcome)
-    assert len(script.core.hellos) == 3
+    script.now += SILENT_SECONDS
+    script.core.drop_idle(script.now)
+    script.flush()
+    assert not any(connection.aborted for connection in (*welcome, *waiting))
 
 
 @pytest.mark.usefixtures("room_for_three")
-def test_who_is_in_a_call_or_being_checked_does_not_give_way_but_who_waits_for_that_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(hellos, "SECRETS_AT_ONCE", 1)
+def test_who_waits_longest_for_a_call_gives_way_but_not_who_is_in_it() -> None:
     script = Script()
-    checked = says_hello(script, "alice", secret="secret")
-    script.answer_hellos(SecretDue("hash"))
-    waiting = says_hello(script, "bob", secret="secret")
-    script.answer_hellos(SecretDue("hash"))
-    in_call = says_hello(script, "carol")
-    script.connect()
-    assert (checked.aborted, waiting.aborted, in_call.aborted) == (False, True, False)
-    script.hang_up(waiting)
-    script.check_secret("hash")
-    script.answer_hellos(script.opened("carol"))
-    script.answer_hellos(script.opened("alice"))
-    assert kinds(checked.answers) == kinds(in_call.answers) == ["Welcome"]
-    assert script.checks == []
+    in_call, oldest, *others = [says_hello(script, f"client {number}") for number in range(4)]
+    assert (in_call.aborted, oldest.aborted) == (False, True)
+    assert not any(connection.aborted for connection in others)
+    script.hang_up(oldest)
+    script.answer_hellos(script.opened("client 0"))
+    assert names(script) == [["client 2", "client 3"]]
+
+
+@pytest.mark.usefixtures("room_for_three")
+def test_who_waits_longest_for_a_check_gives_way_but_not_who_is_being_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hellos, "SECRETS_AT_ONCE", 1)
+    monkeypatch.setattr(hellos, "PENDING_HELLOS", 100)
+    script = Script()
+    connections = []
+    for number in range(5):
+        connections.append(says_hello(script, f"client {number}", secret="secret"))
+        script.answer_hellos(SecretDue("hash"))
+    assert [connection.aborted for connection in connections] == [False, True, False, False, False]
+    script.hang_up(connections[1])
+    for _ in range(4):
+        script.check_secret(NotAuthenticated("another secret"))
+    assert (script.checks, script.core.hellos.pending) == ([], 0)
 
 
 @pytest.mark.usefixtures("room_for_three")
@@ -205,8 +230,9 @@ def test_who_hung_up_or_was_refused_makes_room() -> None:
         script.answer_hellos(NotAuthenticated("another secret"))
     impatient = script.connect()
     script.say(impatient, send(1))
-    patient = [script.connect() for _ in range(3)]
-    assert not any(connection.aborted for connection in patient)
+    for _ in range(3):
+        script.connect()
+    assert script.core.hellos.surplus_silent(script.now + SILENT_SECONDS) == []
 
 
 # Sessions that go on elsewhere
