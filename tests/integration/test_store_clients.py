@@ -214,3 +214,42 @@ async def test_a_secret_can_be_set_and_removed(store: Store) -> None:
     assert (await store.clients.register("alice")).secret is None
     with pytest.raises(errors.ClientNotFound):
         await Console(store.pool).set_secret(ADMIN, "nobody", "hash")
+
+
+async def test_what_hellos_touch_does_not_grow_with_the_number_of_clients(store: Store, any_database: str) -> None:
+    broker = await store.brokers.join("here", seconds=1000)
+    await store.pool.fetch(
+        "INSERT INTO stafette.clients (name, registered_at)"
+        " SELECT 'client ' || n, now() FROM generate_series(1, 5000) AS n"
+    )
+    filling = await asyncpg.connect(any_database)  # what it reads is not to be counted
+    await filling.execute(
+        """
+        INSERT INTO stafette.queues (name, creator_id, owner_id) SELECT '@' || name, id, id FROM stafette.clients;
+        INSERT INTO stafette.sessions (client_id, broker_id, last_broker_id, token, session)
+        SELECT id, 1, 1, id, sha256(int8send(id)) FROM stafette.clients;
+        """
+    )
+    await filling.close()
+    connection = await asyncpg.connect(any_database)
+    clients = [row[0] for row in await connection.fetch("SELECT id FROM stafette.clients ORDER BY id LIMIT 20")]
+    transaction = connection.transaction()
+    await transaction.start()
+    hellos = [f"client {number}" for number in range(1, 20)] + ["newcomer"]
+    await connection.fetch(
+        "SELECT * FROM stafette.register_batch($1, $2, $3, $4, $5)",
+        hellos, ["full"] * 20, [None] * 20, [True] * 20, clients,
+    )  # fmt: skip
+    take = "SELECT * FROM stafette.take_sessions($1, $2, $3, $4, $5)"
+    tokens = list(range(10_001, 10_021))
+    rows = await connection.fetch(take, clients, [None] * 20, clients, tokens, broker)
+    assert [row["token"] for row in rows] == tokens
+    await connection.execute("SELECT stafette.release_sessions($1, $2, false)", clients, tokens)
+    touched = await connection.fetch(
+        "SELECT relname, seq_scan, idx_tup_fetch FROM pg_stat_xact_user_tables"
+        " WHERE schemaname = 'stafette' AND relname IN ('clients', 'sessions', 'queues')"
+    )
+    await transaction.rollback()
+    await connection.close()
+    assert [(row["relname"], row["seq_scan"]) for row in touched if row["seq_scan"]] == []
+    assert sum(row["idx_tup_fetch"] for row in touched) < 20 * len(hellos)
