@@ -24,7 +24,7 @@ from tests.support.waiting import A_DAY, until
 IDLE = 64
 UPKEEP = {
     "renew_broker", "expire_leases", "promote_delayed", "drop_expired", "delete_discarded", "forget_keys",
-    "publish_metrics", "forget_history", "add_history", "count_all_messages",
+    "forget_received", "forget_sessions", "publish_metrics", "forget_history", "add_history", "count_all_messages",
 }  # fmt: skip
 
 

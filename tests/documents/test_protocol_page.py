@@ -94,11 +94,14 @@ def test_the_limits_are_those_of_the_broker() -> None:
         for row in rows(section("Limits"))
     }
     defaults = limits.Limits()
+    assert limits.SILENT_SECONDS == 3
     assert limits.HELLO_SECONDS == limits.FRAME_SECONDS
     for name in ("frame", "clients", "in_flight_per_client", "in_flight"):
         assert numbers.pop(name) == [getattr(defaults, name)]
     assert numbers == {
         "frame before the welcome": [limits.HELLO_FRAME],
+        "connections that have not said hello for 3 seconds": [limits.SILENT_CONNECTIONS],
+        "hellos that wait for their welcome": [limits.PENDING_HELLOS, limits.SECRETS_WAITING],
         "time for a hello, and for the rest of a begun frame": [limits.HELLO_SECONDS],
         "unread answers": [limits.UNREAD_BYTES],
         "reading when that much is unread": [limits.FAIR_READ, limits.READ_SECONDS],

@@ -14,7 +14,7 @@ from stafette import errors
 from stafette.broker.diagnostics import Recent, published_metrics
 from stafette.broker.maintenance.history import WriteHistory, until_slot, work_of
 from stafette.broker.maintenance.message_counts import CountMessages
-from stafette.database.clients import Identity
+from stafette.database.clients import Claim, Identity
 from stafette.database.console import Console
 from stafette.database.maintenance import Maintenance, Work
 from stafette.database.messages import LeaseRequest, NackRequest, SendRequest
@@ -189,7 +189,7 @@ async def test_the_stock_taker_adds_depths_and_the_last_counts(
 ) -> None:
     await fill(store, alice)
     broker = await store.brokers.join("here", seconds=1000)
-    await store.clients.take_sessions([alice.id], broker)
+    await store.clients.take_sessions([Claim(alice.id)], broker)
     await maintenance.count_all_messages(pause=0)
     await store.messages.send([SendRequest(alice.id, Draft(("mail",), b""))])
     await maintenance.count_all_messages(pause=0, force=True)

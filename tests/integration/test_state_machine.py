@@ -31,6 +31,7 @@ from hypothesis.stateful import (
 )
 
 from stafette.database import schema
+from stafette.database.clients import Claim, Taken
 from stafette.database.connect import connect
 from stafette.database.console import Console
 from stafette.database.messages import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
@@ -39,7 +40,7 @@ from stafette.errors import LeaseLost, StafetteError
 from stafette.model import Client, Draft, Leased, LeaseRef, Message, Queue, QueueOptions, Selection
 from tests.support.actors import ADMIN
 from tests.support.databases import Databases
-from tests.support.store_model import ModelClient, ModelMessage, ModelQueue, ModelStore, State, outcome
+from tests.support.store_model import ModelClient, ModelMessage, ModelQueue, ModelSession, ModelStore, State, outcome
 
 # A queue "jobs" for "b ann" and a queue "jobs b" for "ann": what is glued together with blanks would be confused.
 NAMES = ("ann", "bob", "b ann", "reader")
@@ -169,7 +170,7 @@ class World:
                 for table, column in (
                     ("ready", "expires_at"), ("delayed", "expires_at"), ("delayed", "due_at"),
                     ("leased", "expires_at"), ("leased", "leased_until"), ("dead", "expires_at"),
-                    ("keys", "expires_at"), ("brokers", "alive_until"),
+                    ("keys", "expires_at"), ("brokers", "alive_until"), ("sessions", "ended_at"),
                 )
             )
         )  # fmt: skip
@@ -308,7 +309,7 @@ class StoreMachine(RuleBasedStateMachine):
         if both := self.agree(actual, expected):
             assert self.model.names[both[1].id] == name
             assert is_new == (self.model.client(name).registered_at is None)
-            assert msgspec.structs.astuple(both[0]) == (both[1].id, name, both[1].mode, both[1].secret)
+            assert msgspec.structs.astuple(both[0])[:4] == (both[1].id, name, both[1].mode, both[1].secret)
 
     @rule(name=mostly("b ann", *NAMES, "stranger"), supply=supplies)
     def delete_client(self, name: str, supply: list[SendRequest]) -> None:
@@ -504,7 +505,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(
         seconds=seconds | mostly(2000.0, 90_000.0),
-        upkeep=st.lists(st.sampled_from(["leases", "leases", "delayed", "expired", "discarded", "keys"]), max_size=3),
+        upkeep=st.lists(
+            st.sampled_from(["leases", "leases", "delayed", "expired", "discarded", "keys", "sessions"]), max_size=3
+        ),
         one_by_one=st.booleans(),
     )
     def pass_time(self, seconds: float, upkeep: list[str], one_by_one: bool) -> None:
@@ -519,6 +522,8 @@ class StoreMachine(RuleBasedStateMachine):
                 assert self._deleted_in_steps(1 if one_by_one else 3) == self.model.delete_discarded()
             elif work == "expired":
                 self._agree_on_dropped(self.store.maintenance.drop_expired, self.model.drop_expired(), one_by_one)
+            elif work == "sessions":
+                self._agree_on_dropped(self.store.maintenance.forget_sessions, self.model.forget_sessions(), one_by_one)
             else:
                 self._agree_on_dropped(self.store.maintenance.forget_keys, self.model.forget_keys(), one_by_one)
 
@@ -570,32 +575,47 @@ class StoreMachine(RuleBasedStateMachine):
         assert actual is self.model.renew_broker(broker, seconds)
         assert self.run(self.store.brokers.sessions(broker)) == self.model.broker_sessions(broker)
 
-    @rule(target=sessions, clients=st.lists(people, min_size=1, max_size=3), broker=brokers)
-    def take_sessions(self, clients: list[int], broker: int) -> Any:
-        return self._agree_on_sessions([self.number(client) for client in clients], broker, [])
+    @rule(
+        target=sessions,
+        clients=st.lists(people, min_size=1, max_size=3),
+        numbers=st.lists(mostly(None, 1, 2), min_size=3, max_size=3),
+        secret=mostly(None, "hash"),
+        broker=brokers,
+    )
+    def take_sessions(self, clients: list[int], numbers: list[int | None], secret: str | None, broker: int) -> Any:
+        claims = [
+            Claim(client, secret or self.model.secret_of(client), number)
+            for client, number in zip(map(self.number, clients), numbers, strict=False)
+        ]
+        return self._agree_on_sessions(claims, broker)
 
     @rule(target=sessions, session=sessions, more=st.lists(people, max_size=2), broker=brokers)
-    def resume_session(self, session: tuple[int, int], more: list[int], broker: int) -> Any:
-        client, token = session
-        return self._agree_on_sessions([client, *(self.number(other) for other in more)], broker, [token])
+    def continue_session(self, session: tuple[int, int], more: list[int], broker: int) -> Any:
+        known = self.model.sessions.get(session[0])
+        claims = [Claim(session[0], None, known.number if known else None)]
+        return self._agree_on_sessions([*claims, *(Claim(self.number(other)) for other in more)], broker)
 
-    def _agree_on_sessions(self, clients: list[int], broker: int, resumed: list[int]) -> Any:
-        actual = self.real(self.store.clients.take_sessions(clients, broker, resumed=resumed))
-        both = self.agree(actual, outcome(self.model.take_sessions, clients, broker, resumed))
+    def _agree_on_sessions(self, claims: list[Claim], broker: int) -> Any:
+        actual = self.real(self.store.clients.take_sessions(claims, broker))
+        both = self.agree(actual, outcome(self.model.take_sessions, claims, broker))
         taken = []
-        for client, token, session in zip(clients, *both, strict=True) if both else ():
-            assert (token is None) == (session is None)
-            if token is not None and session is not None:
-                session.token = token
-                taken.append((client, token))
+        for claim, answer, session in zip(claims, *both, strict=True) if both else ():
+            if isinstance(answer, Taken):
+                assert isinstance(session, ModelSession), (claim, session)
+                session.token = answer.token
+                taken.append((claim.client, answer.token))
+            else:
+                assert type(answer) is session
         assert self.run(self.store.brokers.sessions(broker)) == self.model.broker_sessions(broker)
         return multiple(*taken)
 
-    @rule(first=sessions, more=st.lists(sessions, max_size=2), forged=mostly(False, True))
-    def release_sessions(self, first: tuple[int, int], more: list[tuple[int, int]], forged: bool) -> None:
+    @rule(first=sessions, more=st.lists(sessions, max_size=2), forged=mostly(False, True), for_good=st.booleans())
+    def release_sessions(
+        self, first: tuple[int, int], more: list[tuple[int, int]], forged: bool, for_good: bool
+    ) -> None:
         released = [(client, -token if forged else token) for client, token in [first, *more]]
-        self.run(self.store.clients.release_sessions(released))
-        self.model.release_sessions(released)
+        self.run(self.store.clients.release_sessions(released, for_good=for_good))
+        self.model.release_sessions(released, for_good=for_good)
 
     # After every step
 

@@ -8,10 +8,12 @@ import asyncpg
 import pytest
 
 from stafette import errors
+from stafette.database.clients import Claim, Taken
 from stafette.database.console import Console
 from stafette.database.messages import ReadRequest, SendRequest
 from stafette.database.monitoring import Overview
 from stafette.database.store import Store
+from stafette.errors import StafetteError
 from stafette.model import Draft, QueueOptions, Selection
 from tests.support.actors import ADMIN
 
@@ -47,39 +49,51 @@ async def test_a_bad_name_is_refused(store: Store, name: str) -> None:
         await store.queues.create(client.id, name)
 
 
+def token_of(answer: Taken | StafetteError) -> int:
+    """The token of a session that was opened."""
+    assert isinstance(answer, Taken), answer
+    return answer.token
+
+
 async def test_one_live_session_per_name(store: Store, any_database: str) -> None:
     alice, bob = await store.clients.register("alice"), await store.clients.register("bob")
     here, there = await store.brokers.join("here", seconds=1000), await store.brokers.join("there", seconds=1000)
 
-    [token, refused, for_bob] = await store.clients.take_sessions([alice.id, alice.id, bob.id], here)
-    assert token is not None
-    assert refused is None
-    assert for_bob is not None
-    assert await store.clients.take_sessions([alice.id], there) == [None]
+    claims = [Claim(alice.id), Claim(alice.id), Claim(bob.id)]
+    first, second, for_bob = await store.clients.take_sessions(claims, here)
+    assert isinstance(second, errors.TryAgain)
+    assert token_of(first) != token_of(for_bob)
+    assert await refusal(store, Claim(alice.id), there) is errors.AlreadyOnline
     assert (await store.clients.get("alice")).broker == "here"
 
+    token = token_of(first)
     await store.clients.release_sessions([(alice.id, token + 1000)])  # not the token of this session
-    assert await store.clients.take_sessions([alice.id], there) == [None]
+    assert await refusal(store, Claim(alice.id), there) is errors.AlreadyOnline
     await store.clients.release_sessions([(alice.id, token)])
-    [new_token] = await store.clients.take_sessions([alice.id], there)
-    assert new_token not in (None, token)
-    assert await store.brokers.sessions(there) == {alice.id: new_token}
+    [again] = await store.clients.take_sessions([Claim(alice.id)], there)
+    assert token_of(again) != token
+    assert await store.brokers.sessions(there) == {alice.id: token_of(again)}
 
     await store.brokers.leave(there)
     assert (await store.clients.get("alice")).broker is None
-    assert await store.clients.take_sessions([alice.id], here) != [None]
+    assert await refusal(store, Claim(alice.id), here) is None
+
+
+async def refusal(store: Store, claim: Claim, broker: int) -> type[StafetteError] | None:
+    """Why a client does not get a session; None: it does."""
+    [answer] = await store.clients.take_sessions([claim], broker)
+    return None if isinstance(answer, Taken) else type(answer)
 
 
 async def test_a_broker_that_does_not_renew_loses_its_names(store: Store, any_database: str) -> None:
     alice = await store.clients.register("alice")
     dead, live = await store.brokers.join("dead", seconds=1000), await store.brokers.join("live", seconds=1000)
-    await store.clients.take_sessions([alice.id], dead)
+    await store.clients.take_sessions([Claim(alice.id)], dead)
     assert await store.brokers.renew(dead, seconds=1000) is True
     await lapse(any_database)
     assert (await store.clients.get("alice")).broker is None
     await store.brokers.renew(live, seconds=1000)
-    [token] = await store.clients.take_sessions([alice.id], live)
-    assert token is not None
+    assert await refusal(store, Claim(alice.id), live) is None
     assert await store.brokers.renew(dead, seconds=1000) is False
     assert await store.brokers.sessions(dead) == {}
     assert await store.brokers.renew(4711, seconds=1000) is None
@@ -88,8 +102,8 @@ async def test_a_broker_that_does_not_renew_loses_its_names(store: Store, any_da
 async def test_racing_for_a_name_has_one_winner(store: Store) -> None:
     alice = await store.clients.register("alice")
     brokers = [await store.brokers.join(f"broker {number}", seconds=1000) for number in range(8)]
-    tokens = await asyncio.gather(*(store.clients.take_sessions([alice.id], broker) for broker in brokers))
-    assert sum(token is not None for [token] in tokens) == 1
+    answers = await asyncio.gather(*(store.clients.take_sessions([Claim(alice.id)], broker) for broker in brokers))
+    assert sum(isinstance(answer, Taken) for [answer] in answers) == 1
 
 
 async def test_deleting_a_client_takes_its_own_and_leaves_what_it_sent(store: Store) -> None:
@@ -102,11 +116,10 @@ async def test_deleting_a_client_takes_its_own_and_leaves_what_it_sent(store: St
         ]
     )
     broker = await store.brokers.join("here", seconds=1000)
-    [token] = await store.clients.take_sessions([alice.id], broker)
+    [taken] = await store.clients.take_sessions([Claim(alice.id, alice.secret)], broker)
     with pytest.raises(errors.AlreadyOnline):
         await Console(store.pool).delete_client(ADMIN, "alice")
-    assert token is not None
-    await store.clients.release_sessions([(alice.id, token)])
+    await store.clients.release_sessions([(alice.id, token_of(taken))])
 
     await Console(store.pool).delete_client(ADMIN, "alice")
     for missing in (
@@ -201,3 +214,42 @@ async def test_a_secret_can_be_set_and_removed(store: Store) -> None:
     assert (await store.clients.register("alice")).secret is None
     with pytest.raises(errors.ClientNotFound):
         await Console(store.pool).set_secret(ADMIN, "nobody", "hash")
+
+
+async def test_what_hellos_touch_does_not_grow_with_the_number_of_clients(store: Store, any_database: str) -> None:
+    broker = await store.brokers.join("here", seconds=1000)
+    await store.pool.fetch(
+        "INSERT INTO stafette.clients (name, registered_at)"
+        " SELECT 'client ' || n, now() FROM generate_series(1, 5000) AS n"
+    )
+    filling = await asyncpg.connect(any_database)  # what it reads is not to be counted
+    await filling.execute(
+        """
+        INSERT INTO stafette.queues (name, creator_id, owner_id) SELECT '@' || name, id, id FROM stafette.clients;
+        INSERT INTO stafette.sessions (client_id, broker_id, last_broker_id, token, session)
+        SELECT id, 1, 1, id, sha256(int8send(id)) FROM stafette.clients;
+        """
+    )
+    await filling.close()
+    connection = await asyncpg.connect(any_database)
+    clients = [row[0] for row in await connection.fetch("SELECT id FROM stafette.clients ORDER BY id LIMIT 20")]
+    transaction = connection.transaction()
+    await transaction.start()
+    hellos = [f"client {number}" for number in range(1, 20)] + ["newcomer"]
+    await connection.fetch(
+        "SELECT * FROM stafette.register_batch($1, $2, $3, $4, $5)",
+        hellos, ["full"] * 20, [None] * 20, [True] * 20, clients,
+    )  # fmt: skip
+    take = "SELECT * FROM stafette.take_sessions($1, $2, $3, $4, $5)"
+    tokens = list(range(10_001, 10_021))
+    rows = await connection.fetch(take, clients, [None] * 20, clients, tokens, broker)
+    assert [row["token"] for row in rows] == tokens
+    await connection.execute("SELECT stafette.release_sessions($1, $2, false)", clients, tokens)
+    touched = await connection.fetch(
+        "SELECT relname, seq_scan, idx_tup_fetch FROM pg_stat_xact_user_tables"
+        " WHERE schemaname = 'stafette' AND relname IN ('clients', 'sessions', 'queues')"
+    )
+    await transaction.rollback()
+    await connection.close()
+    assert [(row["relname"], row["seq_scan"]) for row in touched if row["seq_scan"]] == []
+    assert sum(row["idx_tup_fetch"] for row in touched) < 20 * len(hellos)

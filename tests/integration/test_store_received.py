@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stafette import errors
-from stafette.database.clients import Identity
+from stafette.database.clients import Claim, Identity, Taken
 from stafette.database.messages import GaveUp, LeaseRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.model import Draft, Message, Selection
@@ -42,12 +42,12 @@ async def alice(store: Store) -> Reader:
     """A reader, and five messages in two priorities."""
     identity = await store.clients.register("alice")
     broker = await store.brokers.join("north", seconds=60)
-    [token] = await store.clients.take_sessions([identity.id], broker, sessions=[SESSION])
-    assert token is not None
+    [taken] = await store.clients.take_sessions([Claim(identity.id, session=SESSION)], broker)
+    assert isinstance(taken, Taken)
     await store.queues.create(identity.id, "jobs")
     drafts = [Draft(("jobs",), b"%d" % number, priority=5 + number % 2) for number in range(5)]
     await store.messages.send([SendRequest(identity.id, draft) for draft in drafts])
-    return Reader(store, identity, broker, token)
+    return Reader(store, identity, broker, taken.token)
 
 
 async def ready(store: Store) -> list[Message]:
@@ -132,7 +132,7 @@ async def test_what_nobody_names_is_forgotten_after_a_while(alice: Reader) -> No
 async def test_no_read_takes_anything_for_a_session_that_has_moved(alice: Reader, store: Store) -> None:
     south = await store.brokers.join("south", seconds=60)
     before = await ready(store)
-    await store.clients.take_sessions([alice.id], south, sessions=[SESSION])
+    await store.clients.take_sessions([Claim(alice.id, session=SESSION)], south)
     with pytest.raises(errors.NotAuthenticated):
         await alice.receive(7)
     lease = LeaseRequest(alice.id, JOBS, 30.0, token=alice.token, session=SESSION, request=8)

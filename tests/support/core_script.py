@@ -9,9 +9,10 @@ from stafette.broker.core.broker import Broker, Outcome
 from stafette.broker.core.dispatcher import Batch
 from stafette.broker.core.effects import (
     Abort,
-    Authenticate,
+    CheckSecret,
     Close,
     Open,
+    OpenSessions,
     PauseReading,
     Proceed,
     ReleaseName,
@@ -20,8 +21,10 @@ from stafette.broker.core.effects import (
     SayGoodbye,
     Woken,
 )
-from stafette.broker.core.session import Session, Ticket
+from stafette.broker.core.hellos import HelloOutcome, Opened, PendingHello
+from stafette.broker.core.session import Session, State, Ticket
 from stafette.broker.limits import Limits
+from stafette.errors import AlreadyOnline, StafetteError
 from stafette.model import Draft, Mode, Selection
 from stafette.protocol import messages as wire
 
@@ -32,6 +35,8 @@ class ScriptedConnection:
     def __init__(self) -> None:
         self.session = Session(self)
         self.unsent = 0
+        self.behind_hello: list[wire.Request] = []
+        """What stays on the connection until the client is welcome."""
         self.answers: list[wire.Answer] = []
         self.goodbyes: list[str] = []
         self.opened = False
@@ -41,6 +46,7 @@ class ScriptedConnection:
 
     def open(self) -> None:
         self.opened = True
+        self.reading = True
 
     def reply(self, request: wire.Request | None, answer: wire.Answer) -> None:
         assert request is None or request.id == answer.id
@@ -73,8 +79,10 @@ class Script:
     def __init__(self, **limits: int) -> None:
         self.core = Broker(Limits(**limits), name="broker-1")
         self.now = 1000.0
-        self.hellos: list[tuple[Session, wire.Hello]] = []
-        """Those that wait to be authenticated."""
+        self.calls: list[list[PendingHello]] = []
+        """Hellos that are in the database."""
+        self.checks: list[tuple[PendingHello, str | None]] = []
+        """Secrets that are being checked, with the stored hash."""
         self.released: list[tuple[int, int]] = []
         self.woken: list[Ticket] = []
         self._tokens = 0
@@ -97,25 +105,41 @@ class Script:
     def authenticate(
         self, connection: ScriptedConnection, *, client: int | None = None, mode: Mode = "full", taken: bool = False
     ) -> None:
-        """The database has identified who said hello; `taken`: its name has a session elsewhere."""
-        [hello] = [hello for session, hello in self.hellos if session is connection.session]
-        self.hellos = [entry for entry in self.hellos if entry[0] is not connection.session]
+        """The database answers the one hello that is in a call; `taken`: its name has a session elsewhere."""
+        [pending] = self.calls[0]
+        assert pending.session is connection.session
+        name = pending.hello.name
+        error = AlreadyOnline(f"client {name} has a live session; end that one first")
+        self.answer_hellos(error if taken else self.opened(name, client=client, mode=mode))
+
+    def opened(self, name: str, *, client: int | None = None, mode: Mode = "full") -> Opened:
+        """The database has opened a session."""
         self._tokens += 1
-        self.core.authenticated(
-            connection.session,
-            hello,
-            self.now,
-            client=sum(hello.name.encode()) if client is None else client,
-            name=hello.name,
-            mode=mode,
-            token=None if taken else self._tokens,
-        )
+        return Opened(sum(name.encode()) if client is None else client, name, mode, self._tokens)
+
+    def answer_hellos(self, *outcomes: HelloOutcome) -> None:
+        """The call of the database is back; clients that are welcome go on with what they have sent."""
+        hellos = self.calls.pop(0)
+        self.core.answer_hellos(hellos, outcomes, self.now)
+        self.flush()
+        for pending in hellos:
+            connection = _scripted(pending.session)
+            if connection.opened and connection.behind_hello:
+                requests, connection.behind_hello = connection.behind_hello, []
+                self.say(connection, *requests)
+
+    def check_secret(self, outcome: str | StafetteError) -> None:
+        """The first of the secrets is checked."""
+        self.core.secret_checked(self.checks.pop(0)[0], outcome, self.now)
         self.flush()
 
     def say(self, connection: ScriptedConnection, *requests: wire.Request, partial: bool = False) -> None:
         """Requests that arrive in one piece of data; `partial`: with the beginning of another."""
         for request in requests:
-            self.core.request(connection.session, request, self.now)
+            if connection.session.state is State.AUTHENTICATING:
+                connection.behind_hello.append(request)
+            else:
+                self.core.request(connection.session, request, self.now)
         self.core.received(connection.session, self.now, partial=partial, complete_frame=bool(requests))
         self.flush()
 
@@ -179,8 +203,10 @@ class Script:
                 _scripted(session).close()
             case Abort(session):
                 _scripted(session).abort()
-            case Authenticate(session, hello):
-                self.hellos.append((session, hello))
+            case OpenSessions(hellos):
+                self.calls.append(hellos)
+            case CheckSecret(pending, stored):
+                self.checks.append((pending, stored))
             case ReleaseName(client, token):
                 self.released.append((client, token))
             case Woken(ticket):

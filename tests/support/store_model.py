@@ -17,6 +17,7 @@ from typing import Literal, ParamSpec, TypeVar
 import msgspec
 
 from stafette import errors
+from stafette.database.clients import Claim
 from stafette.database.messages import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
 from stafette.database.monitoring import Overview
 from stafette.database.queues import Counts
@@ -27,7 +28,7 @@ DEFAULT_MAX_DELIVERIES = 5
 MAX_NAME = 200
 KEY_SECONDS = 24 * 3600
 MOST_SECONDS = 1e9
-BROKER_FORGOTTEN_SECONDS = 3600
+SESSION_SECONDS = 3600
 INT16, INT32, INT64 = 2**15, 2**31, 2**63
 
 State = Literal["ready", "delayed", "leased", "dead"]
@@ -108,8 +109,13 @@ class ModelBroker:
 
 @dataclass
 class ModelSession:
-    broker: int
+    broker: int | None
+    """Where it is live, if that broker is; None: nowhere."""
+    number: int | None = None
+    """What its client shows."""
     token: int = 0
+    ended_at: float = 0.0
+    proves_secret: bool = True
 
 
 def outcome(
@@ -160,7 +166,13 @@ class ModelStore:
         return next((client for client in self.clients.values() if client.name == name), None)
 
     def set_secret(self, name: str, secret: str | None) -> None:
-        self.client(name).secret = secret
+        client = self.client(name)
+        client.secret = secret
+        if session := self.sessions.get(client.id):
+            session.proves_secret = False
+
+    def secret_of(self, client: int) -> str | None:
+        return self.clients[client].secret if client in self.clients else None
 
     def delete_client(self, name: str) -> None:
         """With it go its personal queue and what waits for it; what it sent stays."""
@@ -514,12 +526,15 @@ class ModelStore:
         self.keys = {place: key for place, key in self.keys.items() if key.expires_at > self.now}
         return before - len(self.keys)
 
-    # Brokers and sessions: a session lives as long as its broker does
+    # Brokers and sessions: a session is live as long as its broker, and can be continued for a while after
 
     def join_broker(self, broker: int, name: str, seconds: float) -> None:
         for number, known in list(self.brokers.items()):
-            if known.alive_until < self.now - BROKER_FORGOTTEN_SECONDS:
-                self.leave_broker(number)
+            if known.alive_until < self.now - SESSION_SECONDS:
+                self.sessions = {
+                    client: session for client, session in self.sessions.items() if session.broker != number
+                }
+                del self.brokers[number]
         self.brokers[broker] = ModelBroker(name, self.now + seconds)
 
     def renew_broker(self, broker: int, seconds: float) -> bool | None:
@@ -531,36 +546,75 @@ class ModelStore:
         return held
 
     def leave_broker(self, broker: int) -> None:
+        for session in self._sessions_at(broker):
+            session.broker, session.ended_at = None, self.now
         self.brokers.pop(broker, None)
-        self.sessions = {client: session for client, session in self.sessions.items() if session.broker != broker}
+
+    def _sessions_at(self, broker: int) -> list[ModelSession]:
+        return [session for session in self.sessions.values() if session.broker == broker]
 
     def broker_of(self, client: int) -> ModelBroker | None:
         """The live broker through which a client is online."""
         session = self.sessions.get(client)
-        if session is None or self.brokers[session.broker].alive_until <= self.now:
+        if session is None or session.broker is None or self.brokers[session.broker].alive_until <= self.now:
             return None
         return self.brokers[session.broker]
 
-    def take_sessions(self, clients: Sequence[int], broker: int, resumed: Sequence[int]) -> list[ModelSession | None]:
-        """A name that is online already, or taken by an earlier one of the batch, is refused; so is a stranger. Who
-        shows the token of the live session continues it."""
-        free = {
-            client
-            for client in self.clients.keys() & set(clients)
-            if self.broker_of(client) is None or self.sessions[client].token in resumed
-        }
-        require(not free or broker in self.brokers, errors.InvalidRequest)
-        answers: list[ModelSession | None] = [None for _ in clients]
-        for place, client in enumerate(clients):
-            if client in free:
-                self.sessions[client] = answers[place] = ModelSession(broker)
-                free.remove(client)
+    def proves(self, client: int, number: int | None) -> bool:
+        """Whether a number that a client shows stands for its secret."""
+        session = self.sessions.get(client)
+        if session is None or not session.proves_secret or number is None or session.number != number:
+            return False
+        end = session.ended_at if session.broker is None else self.brokers[session.broker].alive_until
+        return end > self.now - SESSION_SECONDS
+
+    def take_sessions(self, claims: Sequence[Claim], broker: int) -> list[ModelSession | type[errors.StafetteError]]:
+        """A name that is online already is refused, unless its session is continued; so is a stranger, who has
+        another secret, and whoever comes twice at once.
+        """
+        require(broker in self.brokers or not any(self._may_take(claim) for claim in claims), errors.InvalidRequest)
+        answers: list[ModelSession | type[errors.StafetteError]] = []
+        served: set[int] = set()
+        for claim in claims:
+            answer: ModelSession | type[errors.StafetteError]
+            if claim.client not in self.clients:
+                answer = errors.ClientNotFound
+            elif claim.client in served or not self._has_secret(claim):
+                answer = errors.Unavailable
+            elif not self._may_take(claim):
+                answer = errors.AlreadyOnline
+            else:
+                answer = self.sessions[claim.client] = ModelSession(broker, claim.session)
+            served.add(claim.client)
+            answers.append(answer)
         return answers
 
-    def release_sessions(self, sessions: Sequence[tuple[int, int]]) -> None:
+    def _has_secret(self, claim: Claim) -> bool:
+        return self.clients[claim.client].secret == claim.secret or self.proves(claim.client, claim.session)
+
+    def _may_take(self, claim: Claim) -> bool:
+        if claim.client not in self.clients or not self._has_secret(claim):
+            return False
+        if self.broker_of(claim.client) is None:
+            return True
+        return claim.session is not None and self.sessions[claim.client].number == claim.session
+
+    def release_sessions(self, sessions: Sequence[tuple[int, int]], *, for_good: bool) -> None:
         for client, token in sessions:
-            if client in self.sessions and self.sessions[client].token == token:
-                del self.sessions[client]
+            session = self.sessions.get(client)
+            if session and session.broker is not None and session.token == token:
+                session.broker, session.ended_at = None, self.now
+                if for_good or session.number is None:
+                    del self.sessions[client]
+
+    def forget_sessions(self) -> int:
+        before = len(self.sessions)
+        self.sessions = {
+            client: session
+            for client, session in self.sessions.items()
+            if session.broker is not None or session.ended_at >= self.now - SESSION_SECONDS
+        }
+        return before - len(self.sessions)
 
     def broker_sessions(self, broker: int) -> dict[int, int]:
         return {client: session.token for client, session in self.sessions.items() if session.broker == broker}

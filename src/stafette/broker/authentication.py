@@ -1,28 +1,83 @@
-"""Authentication: which client says hello, and whether its secret is right. The core decides whether there is room."""
+"""Authentication: which clients say hello, whether their secrets are right, and their sessions in the database.
+
+The core decides which hellos go together, when a secret is checked, and whether there is room.
+"""
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Sequence
 
 from stafette.broker import secrets
-from stafette.database.clients import Identity
+from stafette.broker.core.hellos import HelloOutcome, Opened, PendingHello, SecretDue
+from stafette.database.clients import Claim, Identity, Registration
 from stafette.database.store import Store
-from stafette.errors import NotAuthenticated
-from stafette.protocol import messages as wire
+from stafette.errors import InternalError, NotAuthenticated, StafetteError
+from stafette.model import Mode
+
+Moved = tuple[int, int, int]
+"""A session that has left a live broker: that broker, the client, and the token there."""
+
+_UNDECIDED = InternalError("the session was neither opened nor refused")
 
 
-async def identify(hello: wire.Hello, store: Store, *, require_secrets: bool) -> Identity:
-    """Register a new client, or check the secret of a known one."""
-    if require_secrets and not hello.secret:
-        raise NotAuthenticated("this broker requires a secret; connect with one")
-    # Hashing is slow by design, so it runs in a thread.
-    loop = asyncio.get_running_loop()
-    secret = await loop.run_in_executor(None, secrets.hash_secret, hello.secret) if hello.secret else None
-    identity = await store.clients.register(hello.name, mode=hello.mode, secret=secret)
-    if identity.secret == secret:  # it has just been registered, or never had one
+async def open_sessions(
+    hellos: Sequence[PendingHello], tokens: Sequence[int], store: Store, broker_id: int
+) -> tuple[list[HelloOutcome], list[Moved]]:
+    """Register new clients, and open or continue the sessions of those whose secret needs no check (any more)."""
+    outcomes: list[HelloOutcome] = []
+    entitled: list[tuple[int, Identity]] = []
+    identities = await store.clients.register_batch([_registration(pending) for pending in hellos])
+    for place, (pending, identity) in enumerate(zip(hellos, identities, strict=True)):
+        verdict = identity if isinstance(identity, StafetteError) else judge(pending, identity)
+        if isinstance(verdict, Identity):
+            entitled.append((place, verdict))
+            outcomes.append(_UNDECIDED)
+        else:
+            outcomes.append(verdict)
+    if not entitled:
+        return outcomes, []
+    moved: list[Moved] = []
+    answers = await store.clients.take_sessions(
+        [Claim(identity.id, hellos[place].secret, hellos[place].hello.session) for place, identity in entitled],
+        broker_id,
+        tokens=[tokens[place] for place, _ in entitled],
+    )
+    for (place, identity), answer in zip(entitled, answers, strict=True):
+        if isinstance(answer, StafetteError):
+            outcomes[place] = answer
+            continue
+        mode: Mode = "full" if identity.mode == "full" else "read-only"
+        outcomes[place] = Opened(identity.id, identity.name, mode, answer.token)
+        if answer.left_broker is not None and answer.left_token is not None:
+            moved.append((answer.left_broker, identity.id, answer.left_token))
+    return outcomes, moved
+
+
+def _registration(pending: PendingHello) -> Registration:
+    hello = pending.hello
+    hashed = not hello.secret or pending.secret is not None
+    return Registration(hello.name, hello.mode, pending.secret, registers=hashed, session=hello.session)
+
+
+def judge(pending: PendingHello, identity: Identity | None) -> Identity | SecretDue | StafetteError:
+    """Whether a client is who it says it is; without an identity its name is new."""
+    hello = pending.hello
+    if identity is None:
+        return SecretDue(None)
+    if identity.proved or (identity.secret == pending.secret and (identity.secret or not hello.secret)):
         return identity
     if identity.secret is None:
-        raise NotAuthenticated(f"client {hello.name} has no secret; connect without one")
-    if hello.secret is None or not await loop.run_in_executor(None, secrets.matches, hello.secret, identity.secret):
-        raise NotAuthenticated(f"client {hello.name} has another secret; connect with that")
-    return identity
+        return NotAuthenticated(f"client {hello.name} has no secret; connect without one")
+    return SecretDue(identity.secret) if hello.secret else wrong_secret(hello.name)
+
+
+def check_secret(secret: str, stored: str | None) -> str | None:
+    """The hash with which a secret agrees: a new one, or the stored one; None: it does not. Slow by design."""
+    if stored is None:
+        return secrets.hash_secret(secret)
+    return stored if secrets.matches(secret, stored) else None
+
+
+def wrong_secret(name: str) -> NotAuthenticated:
+    """The secret is not that of the client."""
+    return NotAuthenticated(f"client {name} has another secret; connect with that")

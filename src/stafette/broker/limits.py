@@ -13,6 +13,25 @@ HELLO_FRAME = 16 * KIBIBYTE
 HELLO_SECONDS = 10.0
 """How long a connection may take to say hello."""
 
+SILENT_CONNECTIONS = 1_000
+"""Connections that have not said hello, wherever they come from; beyond, the oldest gives way."""
+
+SILENT_SECONDS = 3.0
+"""How long a connection may be silent in any case: a program with thousands of clients takes so long for its hellos."""
+
+PENDING_HELLOS = 10_000
+"""Hellos that are not answered; beyond, the oldest gives way. It is the number of sessions: all may come at once."""
+
+SECRETS_WAITING = 1_000
+"""Hellos that wait for their secret to be checked; beyond, the oldest gives way. It takes 20 s to check so many, and
+clients wait for 30."""
+
+HELLO_BATCH = 256
+"""Hellos in one database call: reads of a broker that loses sessions wait for it, some 20 ms."""
+
+SECRETS_AT_ONCE = 2
+"""Secrets that are checked at the same time. Each keeps a processor busy for 40 ms, and others want it too."""
+
 FRAME_SECONDS = 10.0
 """How long the rest of a frame may take to arrive."""
 

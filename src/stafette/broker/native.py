@@ -6,7 +6,7 @@ import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
-from stafette.broker.core.session import Session
+from stafette.broker.core.session import Session, State
 from stafette.broker.limits import HELLO_FRAME, UNREAD_BYTES
 from stafette.errors import MessageTooLarge
 from stafette.protocol.frames import FrameReader, FrameTooLarge, frame
@@ -35,7 +35,7 @@ class NativeConnection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=UNREAD_BYTES)
         keep_alive(transport)
-        self._runtime.core.connect(self.session, monotonic())
+        self._runtime.connected(self.session)
 
     def data_received(self, data: bytes) -> None:
         """Hand every complete request to the core."""
@@ -46,7 +46,8 @@ class NativeConnection(asyncio.Protocol):
         core.metrics.received_bytes += len(data)
         complete_frame = False
         try:
-            for payload in self._reader.feed(data):
+            frames = self._reader.feed(data)
+            for payload in frames:
                 complete_frame = True
                 try:
                     request = tracing.decode(session, payload, arrived) if tracing else decode_request(payload)
@@ -55,6 +56,10 @@ class NativeConnection(asyncio.Protocol):
                         break
                 else:
                     core.request(session, request, now)
+                    if session.state is State.AUTHENTICATING:  # the rest has to wait for the welcome
+                        frames.close()
+                        core.received(session, now, partial=False, complete_frame=True)
+                        break
             else:
                 core.received(session, now, partial=self._reader.partial, complete_frame=complete_frame)
         except FrameTooLarge as error:
@@ -85,8 +90,15 @@ class NativeConnection(asyncio.Protocol):
         return self.transport.get_write_buffer_size() if self.transport is not None else 0
 
     def open(self) -> None:
-        """Allow the frames of a session, now that the client is authenticated."""
+        """Allow the frames of a session, now that the client is authenticated; first come those behind the hello."""
         self._reader.limit = self._runtime.core.limits.frame
+        asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if self._open_transport():
+            self.data_received(b"")
+            if not self.session.write_paused:
+                self.resume_reading()
 
     def reply(self, request: Request | None, answer: Answer) -> None:
         """Send an answer, and trace its request."""

@@ -143,7 +143,7 @@ class Operations:
     async def _bye(self, session: Session, request: wire.Bye) -> Outcome:
         if request.seen and session.number is not None:
             await self._store.messages.forget_seen(session.number, request.seen)
-        await self._store.clients.release_sessions([(session.client, session.token)])
+        await self._store.clients.release_sessions([(session.client, session.token)], for_good=True)
         return wire.Done(request.id)
 
     async def _browse(self, session: Session, request: wire.Browse) -> Outcome:
@@ -190,7 +190,7 @@ class Operations:
 
     async def _delete_client(self, session: Session, request: wire.DeleteClient) -> Outcome:
         if request.client == session.name:
-            await self._store.clients.release_sessions([(session.client, session.token)])
+            await self._store.clients.release_sessions([(session.client, session.token)], for_good=True)
         await self._store.clients.delete(request.client, by=session.client)
         return wire.Done(request.id)
 

@@ -36,6 +36,7 @@ class BrokerCollector(Collector):
         core, metrics = self._runtime.core, self._runtime.core.metrics
         yield _gauge("clients_connected", "Clients with a session.", len(core.sessions))
         yield _gauge("connections", "Open connections, with or without a session.", len(core.connected))
+        yield _gauge("hellos_pending", "Hellos that wait for their welcome.", core.hellos.pending)
         yield _gauge("requests_in_flight", "Requests in the dispatcher or the database.", core.dispatcher.outstanding)
         yield _gauge("reads_parked", "Reads that wait for a message.", len(core.waiting))
         yield _gauge("uptime_seconds", "Since the start of this process.", self._runtime.uptime)
@@ -48,6 +49,7 @@ class BrokerCollector(Collector):
         yield _counter("upkeep_rounds", "Rounds of each maintenance service.", ("service", "outcome"), rounds)
         unreadable = {(): self._runtime.store.messages.unreadable}
         yield _counter("unreadable", "Requests that failed because a stored message cannot be read.", (), unreadable)
+        yield _counter("secrets_checked", "Secrets hashed or compared.", (), {(): metrics.secrets_checked})
         batches = {(): sum(metrics.batch_requests.counts)}
         yield _counter("batches", "Database calls for requests.", (), batches)
         yield _counter("received_bytes", "Bytes from clients.", (), {(): metrics.received_bytes})

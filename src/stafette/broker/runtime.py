@@ -10,16 +10,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from stafette.broker import authentication, operator_commands
+from stafette.broker.authentication import Moved
 from stafette.broker.core.broker import Broker, Outcome
 from stafette.broker.core.dispatcher import Batch
 from stafette.broker.core.effects import (
     Abort,
-    Authenticate,
+    CheckSecret,
     Close,
     Effect,
     Open,
+    OpenSessions,
     PauseReading,
     Proceed,
     ReleaseName,
@@ -28,11 +31,13 @@ from stafette.broker.core.effects import (
     SayGoodbye,
     Woken,
 )
+from stafette.broker.core.hellos import HelloOutcome, PendingHello
 from stafette.broker.core.session import Session
-from stafette.broker.limits import BROKER_LEASE_SECONDS, Limits
+from stafette.broker.limits import BROKER_LEASE_SECONDS, SECRETS_AT_ONCE, Limits
 from stafette.broker.notifications import Notifications
 from stafette.broker.operations import Operations
 from stafette.broker.tracing import Tracing
+from stafette.database.clients import new_token
 from stafette.database.store import Store
 from stafette.errors import InternalError, StafetteError
 from stafette.protocol import messages as wire
@@ -57,7 +62,7 @@ class Runtime:
         require_secrets: bool = False,
         tracing: Tracing | None = None,
     ) -> None:
-        self.core = Broker(limits, name=name)
+        self.core = Broker(limits, name=name, require_secrets=require_secrets)
         self.store = store
         self.name = name
         self.url = ""
@@ -67,7 +72,6 @@ class Runtime:
         self.broker_id = 0
         """Its id in the database."""
         self.started_at = time.monotonic()
-        self.require_secrets = require_secrets
         self.tracing = tracing
         self.notifications: Notifications | None = None
         self._operations = Operations(store, arrived=self.core.arrived)
@@ -80,6 +84,8 @@ class Runtime:
         self._tasks: set[asyncio.Task[None]] = set()
         self._calls: set[asyncio.Task[None]] = set()
         self._listening: asyncio.Task[None] | None = None
+        self._secret_checks = ThreadPoolExecutor(SECRETS_AT_ONCE, thread_name_prefix="secrets")
+        """Threads of their own: hashing is slow by design, and must not hold up what else needs a thread."""
         self._names_to_release: list[tuple[int, int]] = []
         self._logged = ""
         self._logged_at = 0.0
@@ -98,7 +104,8 @@ class Runtime:
             self.broker_id,
             self,
             extra_channels={
-                f"stafette_orders_{self.broker_id}": lambda command: operator_commands.execute(command, self)
+                f"stafette_moved_{self.broker_id}": self._end_moved,
+                f"stafette_orders_{self.broker_id}": lambda command: operator_commands.execute(command, self),
             },
         )
         if self._listening:
@@ -106,13 +113,19 @@ class Runtime:
         self._listening = asyncio.create_task(self.notifications.serve())
 
     async def evict_lost_sessions(self) -> None:
-        """Hang up on clients whose name another broker took while this one was not alive."""
+        """Hang up on clients whose session another broker took while this one was not alive."""
+        sessions = list(self.core.sessions.values())  # others may be opened during the call
         tokens = await self.store.brokers.sessions(self.broker_id)
-        for session in self.core.evict(tokens):
+        for session in self.core.evict(sessions, tokens):
             log.warning("client %s has a session at another broker", session.name)
         self.flush()
 
     # Inputs
+
+    def connected(self, session: Session) -> None:
+        """A connection is open."""
+        self.core.connect(session, time.monotonic())
+        self.flush()
 
     def connection_lost(self, session: Session) -> None:
         """A connection is closed."""
@@ -175,8 +188,10 @@ class Runtime:
                 case Woken(ticket):
                     if self.tracing is not None:
                         self.tracing.woken(ticket)
-                case Authenticate(session, hello):
-                    _spawn(self._authenticate(session, hello), self._tasks)
+                case OpenSessions(hellos):
+                    _spawn(self._open_sessions(hellos), self._tasks)
+                case CheckSecret(pending, stored):
+                    _spawn(self._check_secret(pending, stored), self._tasks)
                 case ReleaseName(client, token):
                     self._release(client, token)
                 case SayGoodbye(session, reason):
@@ -256,34 +271,47 @@ class Runtime:
         core.complete(batch, outcomes, time.monotonic())
         self.flush()
 
-    async def _authenticate(self, session: Session, hello: wire.Hello) -> None:
-        error: StafetteError
+    async def _open_sessions(self, hellos: Sequence[PendingHello]) -> None:
+        tokens = [new_token() for _ in hellos]
+        outcomes: Sequence[HelloOutcome]
+        moved: Sequence[Moved] = ()
         try:
-            identity = await authentication.identify(hello, self.store, require_secrets=self.require_secrets)
-            [token] = await self.store.clients.take_sessions(
-                [identity.id],
-                self.broker_id,
-                sessions=[hello.session],
-            )
-        except StafetteError as failed:
-            self._log_confidential(failed)
-            error = failed
+            outcomes, moved = await authentication.open_sessions(hellos, tokens, self.store, self.broker_id)
+        except StafetteError as error:
+            self._log_confidential(error)
+            outcomes = [error] * len(hellos)
         except Exception:
-            log.exception("a hello failed")
-            error = InternalError(_DEFECT)
-        else:
-            self.core.authenticated(
-                session,
-                hello,
-                time.monotonic(),
-                client=identity.id,
-                name=identity.name,
-                mode="full" if identity.mode == "full" else "read-only",
-                token=token,
-            )
-            self.flush()
-            return
-        self.core.refuse_hello(session, hello, error, time.monotonic())
+            log.exception("hellos failed")
+            outcomes = [InternalError(_DEFECT)] * len(hellos)
+        self.core.answer_hellos(hellos, outcomes, time.monotonic())
+        self.flush()
+        if moved:
+            _spawn(self._notify_moved(moved), self._tasks)
+
+    async def _check_secret(self, pending: PendingHello, stored: str | None) -> None:
+        secret, name = pending.hello.secret or "", pending.hello.name
+        outcome: str | StafetteError
+        try:
+            loop = asyncio.get_running_loop()
+            agreeing = await loop.run_in_executor(self._secret_checks, authentication.check_secret, secret, stored)
+            outcome = agreeing or authentication.wrong_secret(name)
+        except Exception:
+            log.exception("a secret could not be checked")
+            outcome = InternalError(_DEFECT)
+        self.core.metrics.secrets_checked += 1
+        self.core.secret_checked(pending, outcome, time.monotonic())
+        self.flush()
+
+    async def _notify_moved(self, moved: Sequence[Moved]) -> None:
+        try:
+            await self.store.brokers.notify_moved_sessions(moved)
+        except StafetteError as error:  # the database refuses that broker's reads for them anyway
+            log.warning("could not tell other brokers that %d sessions have moved: %s", len(moved), error)
+
+    def _end_moved(self, notification: str) -> None:
+        """Another broker continues a session: client and token here."""
+        client, token = map(int, notification.split())
+        self.core.end_moved(client, token)
         self.flush()
 
     def _log_confidential(self, error: StafetteError) -> None:
@@ -322,7 +350,7 @@ class Runtime:
             await self._all_disconnected.wait()
 
     async def leave(self) -> None:
-        """Leave the database's list of brokers; all sessions end with it."""
+        """Leave the database's list of brokers; clients can continue their sessions at another."""
         for session in list(self.core.connected):
             session.connection.close()
         if self._timer is not None:
@@ -331,6 +359,7 @@ class Runtime:
             self._listening.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        self._secret_checks.shutdown(wait=False)
         try:
             await self.store.brokers.leave(self.broker_id)
         except StafetteError as error:

@@ -24,6 +24,7 @@ from stafette.broker.maintenance.keys import ForgetKeys
 from stafette.broker.maintenance.leases import ExpireLeases
 from stafette.broker.maintenance.message_counts import CountMessages
 from stafette.broker.maintenance.received import ForgetReceived
+from stafette.broker.maintenance.sessions import ForgetSessions
 from stafette.broker.native import NativeConnection
 from stafette.broker.runtime import Runtime
 from stafette.broker.tracing import open_tracing
@@ -105,7 +106,8 @@ def _no_password() -> str:
 
 
 SERVICES: tuple[type[Service], ...] = (
-    ExpireLeases, PromoteDelayed, DropExpired, DeleteDiscarded, ForgetKeys, ForgetReceived, DropIdleConnections,
+    ExpireLeases, PromoteDelayed, DropExpired, DeleteDiscarded, ForgetKeys, ForgetReceived, ForgetSessions,
+    DropIdleConnections,
     CountMessages,
 )  # fmt: skip
 """Those that need nothing but the runtime."""

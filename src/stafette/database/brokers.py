@@ -24,7 +24,7 @@ class Brokers:
         return is_held
 
     async def leave(self, broker: int) -> None:
-        """Delete a broker, with all its sessions."""
+        """Delete a broker; its clients are offline."""
         await self._pool.fetch("SELECT stafette.leave_broker($1)", broker)
 
     async def sessions(self, broker: int) -> dict[int, int]:
@@ -52,4 +52,13 @@ class Brokers:
             "SELECT stafette.notify_brokers($1, $2)",
             [broker for broker, _ in notifications],
             [queue for _, queue in notifications],
+        )
+
+    async def notify_moved_sessions(self, moved: Sequence[tuple[int, int, int]]) -> None:
+        """Tell brokers which sessions of theirs go on elsewhere: broker, client and the token there."""
+        await self._pool.fetch(
+            "SELECT stafette.notify_moved_sessions($1, $2, $3)",
+            [broker for broker, _, _ in moved],
+            [client for _, client, _ in moved],
+            [token for _, _, token in moved],
         )

@@ -8,8 +8,13 @@ from collections.abc import Sequence
 import msgspec
 
 from stafette.database.pool import Pool
-from stafette.errors import ClientNotFound
+from stafette.errors import ClientNotFound, StafetteError, Unavailable, from_code
 from stafette.model import Client
+
+RACES = 3
+"""How often to try when another broker is faster. It then has the session, and the next attempt sees that."""
+
+_RACES = "other brokers change this session all the time; try again"
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -19,6 +24,41 @@ class Identity(msgspec.Struct, frozen=True):
     name: str
     mode: str
     secret: str | None
+    """The hash of its secret, if it has one."""
+    proved: bool = False
+    """Whether the number that it showed stands for its secret: it is that of its session."""
+
+
+class Registration(msgspec.Struct, frozen=True):
+    """A client to find, or to register if it is new."""
+
+    name: str
+    mode: str = "full"
+    secret: str | None = None
+    """The hash of the secret of a new client."""
+    registers: bool = True
+    """Whether to register a new name; otherwise it is only looked for."""
+    session: int | None = None
+    """The number that the client shows."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A client that may have a session."""
+
+    client: int
+    secret: str | None = None
+    """The hash with which its secret was compared."""
+    session: int | None = None
+    """The number that it shows: that of its session, if it has one."""
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A session that was opened or continued, under this token."""
+
+    token: int
+    left_broker: int | None = None
+    """The live broker at which it was until now, under another token."""
+    left_token: int | None = None
 
 
 class Clients:
@@ -31,6 +71,21 @@ class Clients:
         """Register a client, or identify a registered one: then mode and secret are those of the first time."""
         rows = await self._pool.fetch("SELECT * FROM stafette.register($1, $2, $3)", name, mode, secret)
         return Identity(*rows[0])
+
+    async def register_batch(self, registrations: Sequence[Registration]) -> list[Identity | StafetteError | None]:
+        """The same for many clients at once; None is a new name that was not to be registered."""
+        rows = await self._pool.fetch(
+            "SELECT * FROM stafette.register_batch($1, $2, $3, $4, $5)",
+            [registration.name for registration in registrations],
+            [registration.mode for registration in registrations],
+            [registration.secret for registration in registrations],
+            [registration.registers for registration in registrations],
+            [registration.session for registration in registrations],
+        )
+        return [
+            from_code(fault, detail) if fault else None if identity[0] is None else Identity(*identity)
+            for _, fault, detail, *identity in rows
+        ]
 
     async def get(self, name: str) -> Client:
         """One registered client."""
@@ -49,26 +104,44 @@ class Clients:
         await self._pool.value_alone("SELECT stafette.delete_client($1, $2)", by, name)
 
     async def take_sessions(
-        self, clients: Sequence[int], broker: int, *, sessions: Sequence[int | None] = ()
-    ) -> list[int | None]:
-        """Put clients online; each answer is the session's token, or None: the name has a live session, or is gone.
+        self, claims: Sequence[Claim], broker: int, *, tokens: Sequence[int] | None = None
+    ) -> list[Taken | StafetteError]:
+        """Put clients online at a broker, under these tokens or new ones."""
+        places: Sequence[int] = range(len(claims))
+        tokens = [new_token() for _ in claims] if tokens is None else tokens
+        answers: list[Taken | StafetteError] = [Unavailable(_RACES, outcome="not done") for _ in claims]
+        for _ in range(RACES):
+            rows = await self._pool.fetch(
+                "SELECT * FROM stafette.take_sessions($1, $2, $3, $4, $5)",
+                [claims[place].client for place in places],
+                [claims[place].secret for place in places],
+                [claims[place].session for place in places],
+                [tokens[place] for place in places],
+                broker,
+            )
+            lost_races = []
+            for place, (_, token, fault, detail, left_broker, left_token) in zip(places, rows, strict=True):
+                if fault is not None:
+                    answers[place] = from_code(fault, detail)
+                elif token is not None:
+                    answers[place] = Taken(token, left_broker, left_token)
+                else:
+                    lost_races.append(place)
+            places = lost_races
+            if not places:
+                break
+        return answers
 
-        `sessions` are the numbers that the clients show: with that of its live session a client continues it.
-        """
-        tokens = [secrets.randbits(63) for _ in clients]
-        rows = await self._pool.fetch(
-            "SELECT * FROM stafette.take_sessions($1, $2, $3, $4)",
-            clients,
-            tokens,
-            broker,
-            sessions or [None] * len(clients),
-        )
-        return [token for _, token in rows]
-
-    async def release_sessions(self, sessions: Sequence[tuple[int, int]]) -> None:
-        """Take clients offline: pairs of client and token."""
+    async def release_sessions(self, sessions: Sequence[tuple[int, int]], *, for_good: bool = False) -> None:
+        """Take clients offline: pairs of client and token. Unless it is for good, they can continue their sessions."""
         await self._pool.fetch(
-            "SELECT stafette.release_sessions($1, $2)",
+            "SELECT stafette.release_sessions($1, $2, $3)",
             [client for client, _ in sessions],
             [token for _, token in sessions],
+            for_good,
         )
+
+
+def new_token() -> int:
+    """A token for a connection: no other connection has it."""
+    return secrets.randbits(63)

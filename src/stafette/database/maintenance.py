@@ -68,6 +68,10 @@ class Maintenance:
         """Delete idempotency keys past their time; returns their number."""
         return int(await self._pool.value("SELECT stafette.forget_keys($1)", limit))
 
+    async def forget_sessions(self, *, limit: int) -> int:
+        """Delete sessions that nobody can continue any more; returns their number."""
+        return int(await self._pool.value("SELECT stafette.forget_sessions($1)", limit))
+
     async def count_all_messages(self, *, pause: float, force: bool = False) -> bool:
         """Count all messages, unless another broker does or it is too soon after the last time; True when done."""
         sql = "SELECT stafette.count_all_messages($1, $2)"

@@ -12,7 +12,7 @@ The length is checked against the limit as soon as its four bytes have arrived, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 HEADER_BYTES = 4
 
@@ -38,7 +38,8 @@ class FrameReader:
     """Cuts data, which arrives in pieces of any size, into payloads.
 
     Nearly always a piece is one or several complete frames, and nothing is buffered. The beginning of a frame is
-    buffered until its end has arrived; each byte is copied once.
+    buffered until its end has arrived; each byte is copied once. What follows the payload at which a reader closes the
+    iterator is buffered, too, and comes with the next piece.
     """
 
     def __init__(self, limit: int) -> None:
@@ -51,7 +52,7 @@ class FrameReader:
         """Whether a frame has arrived only in part."""
         return bool(self._partial_frame)
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes) -> Generator[bytes]:
         """Add bytes; yields the payloads of complete frames, also those before one that is too large."""
         if self._partial_frame:
             self._partial_frame += data
@@ -61,16 +62,19 @@ class FrameReader:
             self._partial_frame.clear()
         position, end = 0, len(data)
         needed = HEADER_BYTES
-        while end - position >= HEADER_BYTES:
-            length = int.from_bytes(data[position : position + HEADER_BYTES], "big")
-            if length > self.limit:
-                raise FrameTooLarge(length, self.limit)
-            needed = HEADER_BYTES + length
-            if position + needed > end:
-                break
-            yield data[position + HEADER_BYTES : position + needed]
-            position += needed
-            needed = HEADER_BYTES
-        if position < end:
-            self._partial_frame += data[position:]
-            self._needed = needed
+        try:
+            while end - position >= HEADER_BYTES:
+                length = int.from_bytes(data[position : position + HEADER_BYTES], "big")
+                if length > self.limit:
+                    position = end  # nothing is kept of a stream that cannot be read
+                    raise FrameTooLarge(length, self.limit)
+                needed = HEADER_BYTES + length
+                if position + needed > end:
+                    break
+                start, position = position + HEADER_BYTES, position + needed
+                needed = HEADER_BYTES
+                yield data[start:position]
+        finally:
+            if position < end:
+                self._partial_frame += data[position:]
+                self._needed = needed

@@ -81,7 +81,7 @@ async def test_a_made_up_session_is_not_resumed(broker: Broker, session: int) ->
 
 
 async def test_the_empty_secret_is_none(broker: Broker) -> None:
-    broker.runtime.require_secrets = True
+    broker.runtime.core.require_secrets = True
     peer = await broker.peer()
     peer.write(frame(wire.encode(wire.Hello(1, wire.VERSION, "mallory", secret=""))))
     assert codes(await peer.rest()) == [(1, 108)]

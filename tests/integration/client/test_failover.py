@@ -62,15 +62,19 @@ async def test_connecting_goes_past_brokers_that_do_not_answer(
     assert proxy.connections == 1
 
 
-async def test_a_lost_welcome_does_not_shut_the_client_out(brokers: StartBroker, connect: Connect) -> None:
-    _, url_here = await brokers()
+@pytest.mark.parametrize("through", ["the same broker", "another broker"])
+async def test_who_lost_its_welcome_comes_back_at_once(brokers: StartBroker, connect: Connect, through: str) -> None:
+    here, url_here = await brokers()
     there, url_there = await brokers()
     async with Proxy(url_here) as proxy, asyncio.timeout(GUARD):
-        proxy.lose_next_answer(broker_knows=False)
-        alice = await connect("alice", f"{proxy.url},{url_there.removeprefix('stafette://')}")
-        assert names_online(there) == {"alice"}
-        assert not there.core.admission.refusals
+        proxy.lose_next_answer(broker_knows=False)  # which keeps the session for one that is alive
+        next_url = proxy.address if through == "the same broker" else url_there.removeprefix("stafette://")
+        alice = await connect("alice", f"{proxy.url},{next_url}")
         await alice.ping()
+        assert names_online(here if through == "the same broker" else there) == {"alice"}
+        await until(lambda: len(here.core.connected) == (through == "the same broker"), alice.ping)
+    for broker in (here, there):
+        assert broker.core.admission.refusals == {}
 
 
 async def test_who_waits_for_a_link_waits_no_longer_than_it_may(proxy: Proxy, connect: Connect) -> None:

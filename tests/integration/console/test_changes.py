@@ -10,6 +10,7 @@ import pytest
 from stafette import errors
 from stafette.database import laboratory
 from stafette.database.audit import Actor
+from stafette.database.clients import Claim
 from stafette.database.console import Console
 from stafette.database.messages import LeaseRequest, NackRequest, SendRequest
 from stafette.database.store import Store
@@ -91,7 +92,7 @@ async def test_an_operator_revives_or_buries_the_dead(console: Console, store: S
 async def test_an_operator_deletes_clients_that_are_offline(console: Console, store: Store) -> None:
     alice = await store.clients.register("alice", secret="a hash")
     broker = await store.brokers.join("here", seconds=1000)
-    await store.clients.take_sessions([alice.id], broker)
+    await store.clients.take_sessions([Claim(alice.id, alice.secret)], broker)
     with pytest.raises(errors.AlreadyOnline):
         await console.delete_client(ADMIN, "alice")
     await store.brokers.leave(broker)
@@ -106,8 +107,8 @@ async def test_an_operator_deletes_clients_that_are_offline(console: Console, st
 async def test_orders_reach_the_broker_that_they_are_for(console: Console, store: Store, any_database: str) -> None:
     alice, bob = await store.clients.register("alice"), await store.clients.register("bob")
     here, gone = await store.brokers.join("here", seconds=1000), await store.brokers.join("gone", seconds=0)
-    await store.clients.take_sessions([alice.id], here)
-    await store.clients.take_sessions([bob.id], gone)
+    await store.clients.take_sessions([Claim(alice.id)], here)
+    await store.clients.take_sessions([Claim(bob.id)], gone)
     heard: asyncio.Queue[str] = asyncio.Queue()
     connection = await asyncpg.connect(any_database)
     await connection.add_listener(f"stafette_orders_{here}", lambda *order: heard.put_nowait(order[-1]))
@@ -162,7 +163,7 @@ async def test_a_session_lasts_until_its_time_or_secret_is_over(console: Console
 async def test_what_changes_something_writes_its_line_and_what_fails_none(console: Console, store: Store) -> None:
     alice = await store.clients.register("alice")
     broker = await store.brokers.join("here", seconds=1000)
-    await store.clients.take_sessions([alice.id], broker)
+    await store.clients.take_sessions([Claim(alice.id)], broker)
     await console.create_queue(ADMIN, "jobs")
     await store.messages.send([SendRequest(alice.id, Draft(("jobs",), b"")) for _ in range(2)])
     with pytest.raises(errors.QueueNotEmpty):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stafette import errors
-from stafette.database.clients import Identity
+from stafette.database.clients import Claim, Identity
 from stafette.database.console import Console
 from stafette.database.messages import SendRequest
 from stafette.database.store import Store
@@ -20,7 +20,7 @@ async def test_clients_are_listed_by_name_and_by_whether_they_are_online(
     console: Console, store: Store, alice: Identity
 ) -> None:
     broker = await store.brokers.join("here", seconds=1000)
-    await store.clients.take_sessions([alice.id], broker)
+    await store.clients.take_sessions([Claim(alice.id)], broker)
     rows, following = await console.clients(limit=1)
     rest, end = await console.clients(limit=1, after=following)
     assert [(row.name, row.broker, row.has_secret) for row in (*rows, *rest)] == [

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from stafette import errors
-from stafette.database.clients import Identity
+from stafette.database.clients import Claim, Identity
 from stafette.database.console import Console
 from stafette.database.messages import SendRequest
 from stafette.database.store import Store
@@ -120,7 +120,7 @@ async def test_a_queue_that_is_not_there_cannot_be_purged(console: Console) -> N
 async def test_brokers_are_listed_with_what_they_published(console: Console, store: Store, alice: Identity) -> None:
     ended = await store.brokers.join("a", seconds=0)
     living = await store.brokers.join("b", seconds=1000)
-    await store.clients.take_sessions([alice.id], living)
+    await store.clients.take_sessions([Claim(alice.id)], living)
     await store.brokers.publish_metrics(living, {"answered": 5})
     await store.brokers.publish_metrics(4711, {"answered": 5})
     first, second = await console.brokers()

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from stafette.errors import StafetteError
 from stafette.protocol import messages as wire
 from stafette.protocol.client import ClientConnection, Outcome, State
-from tests.support.client_conversation import JOBS, failed, leases, stream, welcome
+from tests.support.client_conversation import JOBS, failed, leases, sent, stream, welcome
 
 BETWEEN = st.floats(0.0, 1.0, width=16)
 ANSWERS = st.sampled_from([wire.Done, failed, lambda number: wire.Goodbye(number, "leaving"), lambda n: leases(n, 7)])
@@ -91,6 +91,7 @@ class Conversation(RuleBasedStateMachine):
 
     @invariant()
     def closed_means_finished_and_mute(self) -> None:
+        sent(self.connection)
         if self.connection.state is State.CLOSED:
             assert self.outcomes.keys() == self.requests.keys()
             self.connection.give_back(leases(0, 7))

@@ -104,3 +104,14 @@ def test_a_new_limit_counts_from_the_next_frame_on() -> None:
     assert read(reader, [frame(b"abc")]) == [b"abc"]
     reader.limit = 10
     assert read(reader, [frame(b"abcdefghij")]) == [b"abcdefghij"]
+
+
+def test_what_follows_the_frame_at_which_reading_stops_comes_with_the_next_piece() -> None:
+    reader = FrameReader(LIMIT)
+    frames = reader.feed(frame(b"first") + frame(b"second") + frame(b"third")[:-1])
+    assert next(frames) == b"first"
+    frames.close()
+    assert reader.partial
+    assert list(reader.feed(b"")) == [b"second"]
+    assert list(reader.feed(b"d")) == [b"third"]
+    assert not reader.partial

@@ -6,7 +6,7 @@ from stafette.broker.core.operation import READS
 from stafette.broker.core.session import Session
 from stafette.broker.core.values import invalid_value
 from stafette.broker.limits import Limits
-from stafette.errors import InvalidRequest, Overloaded, PermissionDenied, ServerFull, StafetteError
+from stafette.errors import InvalidRequest, NotAuthenticated, Overloaded, PermissionDenied, ServerFull, StafetteError
 from stafette.protocol.messages import VERSION, Hello, Request
 
 
@@ -33,10 +33,6 @@ class Admission:
             return InvalidRequest(problem)
         return None
 
-    def may_wait_for_hello(self, session: Session) -> bool:
-        """Whether a request may wait until its session is authenticated."""
-        return session.in_flight < self._limits.in_flight_per_client
-
     def session_refusal(self, sessions: int) -> StafetteError | None:
         """Why no further client is admitted; None: there is room."""
         if sessions < self._limits.clients:
@@ -48,7 +44,7 @@ class Admission:
         self.refusals[reason] = self.refusals.get(reason, 0) + 1
 
 
-def hello_refusal(hello: Hello) -> StafetteError | None:
+def hello_refusal(hello: Hello, *, require_secret: bool) -> StafetteError | None:
     """Why a hello is invalid; None: it is valid."""
     if hello.version != VERSION:
         return InvalidRequest(f"this broker speaks version {VERSION} of the protocol, not {hello.version}")
@@ -56,4 +52,6 @@ def hello_refusal(hello: Hello) -> StafetteError | None:
         return InvalidRequest(f"timeout {hello.timeout:g} is not positive; it is a number of seconds")
     if problem := invalid_value(hello):
         return InvalidRequest(problem)
+    if require_secret and not hello.secret:
+        return NotAuthenticated("this broker requires a secret; connect with one")
     return None

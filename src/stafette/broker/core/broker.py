@@ -13,10 +13,11 @@ from stafette.broker.core.admission import Admission, hello_refusal
 from stafette.broker.core.dispatcher import Batch, Dispatcher
 from stafette.broker.core.effects import (
     Abort,
-    Authenticate,
+    CheckSecret,
     Close,
     Effect,
     Open,
+    OpenSessions,
     PauseReading,
     Proceed,
     ReleaseName,
@@ -25,6 +26,7 @@ from stafette.broker.core.effects import (
     SayGoodbye,
     Woken,
 )
+from stafette.broker.core.hellos import HelloOutcome, Hellos, Opened, PendingHello, SecretDue
 from stafette.broker.core.idle_timeouts import IdleTimeouts
 from stafette.broker.core.interests import Interests
 from stafette.broker.core.operation import (
@@ -36,19 +38,17 @@ from stafette.broker.core.operation import (
     queue_of,
     seconds_to_wait,
 )
-from stafette.broker.core.session import Session, State, Ticket
+from stafette.broker.core.session import Session, State, Ticket, session_number
 from stafette.broker.core.waiting_reads import ANY_QUEUE, WaitingReads
 from stafette.broker.limits import Limits
 from stafette.broker.metrics import Metrics
 from stafette.errors import (
-    AlreadyOnline,
     NotAuthenticated,
     Overloaded,
     RequestTimeout,
     StafetteError,
     Unavailable,
 )
-from stafette.model import Mode
 from stafette.protocol import messages as wire
 
 Outcome = wire.Answer | StafetteError
@@ -62,9 +62,10 @@ _NOT_STARTED = "the broker could not start on this in time; nothing has happened
 class Broker:
     """The state of one broker process, without I/O."""
 
-    def __init__(self, limits: Limits, *, name: str) -> None:
+    def __init__(self, limits: Limits, *, name: str, require_secrets: bool = False) -> None:
         self.limits = limits
         self.name = name
+        self.require_secrets = require_secrets
         self.draining = False
         self.effects: list[Effect] = []
         self.connected: set[Session] = set()
@@ -73,6 +74,7 @@ class Broker:
         """Those that are open or leaving, by client."""
         self.metrics = Metrics()
         self.admission = Admission(limits)
+        self.hellos = Hellos()
         self.dispatcher = Dispatcher(connections=limits.connections, batch=limits.batch, metrics=self.metrics)
         self.waiting = WaitingReads()
         self.interests = Interests()
@@ -86,14 +88,25 @@ class Broker:
     # Connections
 
     def connect(self, session: Session, now: float) -> None:
-        """A connection is open, and has to say hello."""
+        """A connection is open, and has to say hello. If too many do not, the oldest gives way."""
         self.connected.add(session)
         self.idle_timeouts.await_hello(session, now)
+        self.hellos.connect(session, now)
+        self._give_way(self.hellos.surplus_silent(now))
+
+    def _give_way(self, sessions: Iterable[Session]) -> None:
+        for session in sessions:
+            self.hellos.remove(session)
+            self.admission.count_refusal("gave way")
+            self.effects.append(Abort(session))
 
     def close(self, session: Session) -> None:
         """A connection is closed: release its client's name."""
         self.connected.discard(session)
         self.idle_timeouts.stop(session)
+        self.hellos.remove(session)
+        if session.state is State.CLOSED:
+            return  # it was cut off
         session.step(State.CLOSED)
         if self.sessions.get(session.client) is session:
             del self.sessions[session.client]
@@ -123,7 +136,8 @@ class Broker:
         self.idle_timeouts.received(session, now, partial=partial, complete_frame=complete_frame)
 
     def drop_idle(self, now: float) -> None:
-        """Hang up on connections whose idle timeout has passed."""
+        """Hang up on connections whose idle timeout has passed, and on the oldest of too many silent ones."""
+        self._give_way(self.hellos.surplus_silent(now))
         for session in self.idle_timeouts.expired(now):
             self.admission.count_refusal("slow reader" if session.write_paused else "too slow")
             self.effects.append(Abort(session))
@@ -143,13 +157,12 @@ class Broker:
                     self._refuse(session, request, refusal)
                 else:
                     self._enqueue(session, request)
-            case State.AUTHENTICATING if self.admission.may_wait_for_hello(session):
-                self._enqueue(session, request)  # admitted or refused when the client is authenticated
             case State.NEW if isinstance(request, wire.Hello):
                 session.step(State.AUTHENTICATING)
                 self._hello(session, request, now)
             case State.NEW:
                 self._refuse(session, request, NotAuthenticated("say hello first"))
+                self.hellos.remove(session)
                 session.step(State.LEAVING)
                 self._hang_up(session, now)
             case State.LEAVING if self._is_leaving(session) and isinstance(request, wire.Bye):
@@ -260,12 +273,16 @@ class Broker:
                     answer = wire.Messages(request.id, [])  # what it has taken goes back
                 self.admission.active += 1
                 self.dispatcher.submit(GIVE_BACK, [ticket.cancelled_by])
-        if type(outcome) is NotAuthenticated:  # the session has moved: there is nobody to answer
-            self.effects.append(Abort(session))
         if not waits:
             if not first_try:
                 self._end_wait(ticket)
-            self._settle(session, request, answer)
+            if not isinstance(outcome, NotAuthenticated):
+                self._settle(session, request, answer)
+            elif self._is_leaving(session):
+                self._settle(session, request, self._goodbye(request.id))
+            else:  # the database knows this session at another connection, where its client repeats the request
+                session.in_flight -= 1
+                self._cut_off(session)
             if ends_session(session.name, request, answer):
                 self._end_session(session, now)
         if first_try:
@@ -355,62 +372,82 @@ class Broker:
     # Hellos
 
     def _hello(self, session: Session, hello: wire.Hello, now: float) -> None:
-        if error := hello_refusal(hello) or self._session_refusal():
-            self.refuse_hello(session, hello, error, now)
+        """Find out who it is. What the client sends behind its hello stays where it is until it is welcome."""
+        if error := hello_refusal(hello, require_secret=self.require_secrets) or self._session_refusal():
+            self._refuse_hello(session, hello, error, now)
         else:
-            self.effects.append(Authenticate(session, hello))
+            self.effects.append(PauseReading(session))
+            self.hellos.gather(PendingHello(session, hello))
+            self._advance_hellos()
+
+    def _advance_hellos(self) -> None:
+        if hellos := self.hellos.next_call():
+            self.effects.append(OpenSessions(hellos))
+        while check := self.hellos.next_check():
+            self.effects.append(CheckSecret(*check))
+        self._give_way(self.hellos.surplus_hellos())
 
     def _session_refusal(self) -> StafetteError | None:
         if self.draining:
             return Unavailable(_SHUTTING_DOWN, outcome="not done")
         return self.admission.session_refusal(len(self.sessions))
 
-    def refuse_hello(self, session: Session, hello: wire.Hello, error: StafetteError, now: float) -> None:
-        """Refuse a client."""
+    def _refuse_hello(self, session: Session, hello: wire.Hello, error: StafetteError, now: float) -> None:
         self._refuse(session, hello, error)
         if session.state is State.AUTHENTICATING:
+            self.hellos.remove(session)
             session.step(State.LEAVING)
             self._hang_up(session, now)
 
-    def authenticated(
-        self,
-        session: Session,
-        hello: wire.Hello,
-        now: float,
-        *,
-        client: int,
-        name: str,
-        mode: Mode,
-        token: int | None,
-    ) -> None:
-        """A client is authenticated. With a token it holds its name, which must be released in the end; without,
-        another session holds it.
-        """
-        if token is None:
-            error: StafetteError = AlreadyOnline(f"client {hello.name} has a live session; end that one first")
-            self.refuse_hello(session, hello, error, now)
-            return
-        session.client, session.token, session.name = client, token, name
-        session.number = hello.session or None
-        session.mode = mode if hello.mode == "full" else "read-only"
+    def answer_hellos(self, hellos: Sequence[PendingHello], outcomes: Sequence[HelloOutcome], now: float) -> None:
+        """A call is back, with the outcomes in its order."""
+        self.hellos.call_ended()
+        for pending, outcome in zip(hellos, outcomes, strict=True):
+            if isinstance(outcome, Opened):
+                self._open(pending, outcome, now)
+            elif isinstance(outcome, StafetteError):
+                self._refuse_hello(pending.session, pending.hello, outcome, now)
+            else:
+                self._await_check(pending, outcome, now)
+        self._advance_hellos()
+
+    def _await_check(self, pending: PendingHello, due: SecretDue, now: float) -> None:
+        if pending.session.state is State.AUTHENTICATING:
+            if refusal := self._session_refusal():
+                self._refuse_hello(pending.session, pending.hello, refusal, now)
+            else:
+                self.hellos.await_check(pending, due.stored)
+
+    def secret_checked(self, pending: PendingHello, outcome: str | StafetteError, now: float) -> None:
+        """The secret of a hello agrees with this hash, or it is refused."""
+        self.hellos.check_ended()
+        session = pending.session
+        if session.state is State.AUTHENTICATING:
+            refusal = self._session_refusal() if isinstance(outcome, str) else outcome
+            if refusal:
+                self._refuse_hello(session, pending.hello, refusal, now)
+            else:
+                pending.secret = str(outcome)
+                self.hellos.gather(pending)
+        self._advance_hellos()
+
+    def _open(self, pending: PendingHello, opened: Opened, now: float) -> None:
+        """A client has a session, under a token with which it must be released in the end."""
+        session, hello, client = pending.session, pending.hello, opened.client
+        session.client, session.token, session.name = client, opened.token, opened.name
+        session.number = session_number(hello.session)
+        session.mode = opened.mode if hello.mode == "full" else "read-only"
         session.timeout = hello.timeout
         if (older := self.sessions.pop(client, None)) and not older.disconnecting:
-            self.effects.append(
-                Abort(older)
-            )  # its session continues here; one that an operator ended still gets its answers
+            self._cut_off(older)  # its session continues here; one that an operator ended still gets its answers
         refusal = self._session_refusal()  # clients may have been admitted meanwhile
         if refusal or session.state is not State.AUTHENTICATING:
-            self.effects.append(ReleaseName(client, token))
-            self.refuse_hello(session, hello, refusal or Unavailable("the client has hung up"), now)
+            self.effects.append(ReleaseName(client, opened.token))
+            self._refuse_hello(session, hello, refusal or Unavailable("the client has hung up"), now)
             return
         self.sessions[client] = session
         session.step(State.OPEN)
         self.effects += [Open(session), Reply(session, hello, self._welcome(session, hello))]
-        earlier = session.take_backlog()
-        self.admission.active -= len(earlier)
-        for request in earlier:
-            self.request(session, request, now)
-        self.proceed(session, now)
 
     def _welcome(self, session: Session, hello: wire.Hello) -> wire.Welcome:
         return wire.Welcome(
@@ -429,6 +466,8 @@ class Broker:
     def drain(self, now: float) -> None:
         """Answer accepted requests, refuse later ones, and say goodbye."""
         self.draining = True
+        for pending in self.hellos.all_waiting():
+            self._refuse_hello(pending.session, pending.hello, Unavailable(_SHUTTING_DOWN, outcome="not done"), now)
         for ticket in self.waiting.cancel_all():
             self._give_up(ticket)
         for session in list(self.sessions.values()):
@@ -466,11 +505,33 @@ class Broker:
         self.idle_timeouts.await_hang_up(session, now)
         return True
 
-    def evict(self, tokens: dict[int, int]) -> list[Session]:
-        """Hang up on clients whose name another broker has taken; `tokens` are those that this broker still holds."""
-        lost = [session for session in self.sessions.values() if tokens.get(session.client) != session.token]
-        self.effects += [Abort(session) for session in lost]
+    def evict(self, sessions: Iterable[Session], tokens: dict[int, int]) -> list[Session]:
+        """Hang up on those of these sessions that go on elsewhere; `tokens` are those that this broker still holds."""
+        lost = [session for session in sessions if tokens.get(session.client) != session.token]
+        for session in lost:
+            self._cut_off(session)
         return lost
+
+    def end_moved(self, client: int, token: int) -> bool:
+        """Hang up on a session that goes on at another broker; False if it is not here. One that is leaving gets its
+        answers.
+        """
+        session = self.sessions.get(client)
+        if session is None or session.token != token or session.state is not State.OPEN:
+            return False
+        self._cut_off(session)
+        return True
+
+    def _cut_off(self, session: Session) -> None:
+        """Hang up on a session that goes on elsewhere. Nothing more is read for it, not even in this turn."""
+        if session.state is State.CLOSED:
+            return
+        session.step(State.CLOSED)
+        if self.sessions.get(session.client) is session:
+            del self.sessions[session.client]
+        self.admission.active -= len(session.take_backlog())
+        self.waiting.forget(session)
+        self.effects.append(Abort(session))
 
     def _is_leaving(self, session: Session) -> bool:
         """Whether a session is told to leave, or soon will be: the client can repeat its requests elsewhere."""

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
-from stafette.protocol.messages import Answer, Hello, Request
+from stafette.protocol.messages import Answer, Request
 
 if TYPE_CHECKING:
+    from stafette.broker.core.hellos import PendingHello
     from stafette.broker.core.session import Session, Ticket
 
 
@@ -90,11 +91,17 @@ class Abort(msgspec.Struct, gc=False):
     session: Session
 
 
-class Authenticate(msgspec.Struct, gc=False):
-    """Authenticate a client, and take its name."""
+class OpenSessions(msgspec.Struct, gc=False):
+    """Find out who says hello, and open or continue their sessions."""
 
-    session: Session
-    hello: Hello
+    hellos: list[PendingHello]
+
+
+class CheckSecret(msgspec.Struct, gc=False):
+    """Compare the secret of a hello with a stored hash; without one, hash it."""
+
+    pending: PendingHello
+    stored: str | None
 
 
 class ReleaseName(msgspec.Struct, gc=False):
@@ -125,7 +132,8 @@ Effect: TypeAlias = (
     | ResumeReading
     | Close
     | Abort
-    | Authenticate
+    | OpenSessions
+    | CheckSecret
     | ReleaseName
     | Woken
 )

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Sequence
 from enum import Enum, auto
@@ -41,6 +42,13 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.LEAVING: frozenset({State.CLOSED}),
     State.CLOSED: frozenset(),
 }
+
+
+def session_number(shown: int | None) -> int | None:
+    """What identifies a session in the database. It does not tell what the client shows, which is a secret."""
+    if not shown:
+        return None
+    return int.from_bytes(hashlib.sha256(shown.to_bytes(8)).digest()[:8], signed=True)
 
 
 class Ticket:
@@ -84,9 +92,10 @@ class Session:
         self.state = State.NEW
         self.timeout = 0.0
         self.client = 0
-        self.token = 0
         self.number: int | None = None
-        """The number that the client shows in each hello; None: it shows none."""
+        """What identifies the session on any connection (`session_number`); None: the client shows no number."""
+        self.token = 0
+        """What tells this connection from others of the same client."""
         self.name = ""
         self.mode: Mode = "read-only"
         self.backlog: deque[Request] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stafette.broker.core.hellos import SecretDue
 from stafette.broker.core.session import TRANSITIONS, Session, State
 from stafette.errors import NotAuthenticated
 from stafette.protocol import messages as wire
@@ -73,27 +74,42 @@ def test_what_is_no_valid_hello_ends_the_connection(said: wire.Request, failure:
     script.say(connection, said, wire.Echo(2, b"and then"))
     assert kinds(connection.answers) == [failure, "NotAuthenticated"]
     assert connection.closed
-    assert script.hellos == []
+    assert script.calls == []
     assert connection.session in script.core.idle_timeouts  # it has to hang up
 
 
-def test_requests_behind_a_hello_wait_for_it_and_keep_their_order() -> None:
+def test_what_comes_behind_a_hello_stays_on_its_connection_and_keeps_its_order() -> None:
     script = Script()
     connection = script.connect()
-    script.say(connection, hello(), send(2), send(3))
+    script.say(connection, hello())
+    assert not connection.reading
+    script.say(connection, send(2), send(3))
     assert script.batches() == []
     script.authenticate(connection)
+    assert connection.reading
     assert ids(script.batch()) == [2, 3]
     assert script.core.admission.active == 2
 
 
-def test_only_so_many_requests_wait_for_a_hello() -> None:
-    script = Script(in_flight_per_client=2)
+def test_nothing_behind_a_hello_counts_for_others() -> None:
+    script = Script(in_flight=2)
+    alice = script.open("alice")
+    strangers = [script.connect() for _ in range(5)]
+    for number, stranger in enumerate(strangers):
+        script.say(stranger, hello(name=f"stranger {number}"), *(send(number) for number in range(2, 9)))
+    assert script.core.admission.active == 0
+    script.say(alice, send(2))
+    script.work()
+    assert kinds(alice.answers) == ["Sent"]
+
+
+def test_a_listener_that_hands_over_what_comes_behind_a_hello_is_refused() -> None:
+    script = Script()
     connection = script.connect()
-    script.say(connection, hello(), *(send(number) for number in range(2, 6)))
-    assert kinds(connection.take_answers()) == ["Overloaded", "Overloaded"]
-    script.authenticate(connection)
-    assert ids(script.batch()) == [2, 3]
+    script.say(connection, hello())
+    script.core.request(connection.session, send(2), script.now)
+    script.flush()
+    assert kinds(connection.answers) == ["Overloaded"]
 
 
 def test_what_a_read_only_client_may_not_do_is_refused_also_behind_its_hello() -> None:
@@ -119,8 +135,7 @@ def test_a_failed_authentication_is_told_and_ends_the_connection() -> None:
     script = Script()
     connection = script.connect()
     script.say(connection, hello(), send(2))
-    script.core.refuse_hello(connection.session, hello(), NotAuthenticated("another secret"), script.now)
-    script.flush()
+    script.answer_hellos(NotAuthenticated("another secret"))
     assert kinds(connection.answers) == ["NotAuthenticated"]
     assert connection.closed
     script.hang_up(connection)
@@ -145,14 +160,16 @@ def test_a_full_broker_says_so_before_it_asks_who_it_is() -> None:
     connection = script.connect()
     script.say(connection, hello(name="bob"))
     assert kinds(connection.answers) == ["ServerFull"]
-    assert script.hellos == []
+    assert script.calls == []
 
 
 def test_the_last_room_goes_to_who_is_authenticated_first() -> None:
     script = Script(clients=1)
     slow, fast = script.connect(), script.connect()
-    script.say(slow, hello(name="slow"))
+    script.say(slow, hello(name="slow", secret="secret"))
+    script.answer_hellos(SecretDue("hash"))
     script.say(fast, hello(name="fast"))
+    script.check_secret("hash")
     script.authenticate(fast, client=1)
     script.authenticate(slow, client=2)
     assert kinds(fast.answers) == ["Welcome"]

@@ -181,6 +181,6 @@ def test_clients_whose_name_another_broker_has_are_evicted() -> None:
     script = Script()
     kept, taken, gone = (script.open(name, client=number) for number, name in enumerate(("a", "b", "c")))
     tokens = {0: kept.session.token, 1: taken.session.token + 100}
-    assert script.core.evict(tokens) == [taken.session, gone.session]
+    assert script.core.evict(list(script.core.sessions.values()), tokens) == [taken.session, gone.session]
     script.flush()
     assert [connection.aborted for connection in (kept, taken, gone)] == [False, True, True]

@@ -88,7 +88,7 @@ def test_such_a_request_is_refused_alone() -> None:
 
 
 def test_a_hello_is_looked_at_as_well() -> None:
-    assert isinstance(hello_refusal(wire.Hello(1, wire.VERSION, NUL)), InvalidRequest)
+    assert isinstance(hello_refusal(wire.Hello(1, wire.VERSION, NUL), require_secret=False), InvalidRequest)
 
 
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, -math.inf, 1.1e9, -1.1e9])

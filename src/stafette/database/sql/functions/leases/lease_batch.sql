@@ -12,8 +12,8 @@ AS $$
 DECLARE
     asks stafette.ask[];
 BEGIN
+    PERFORM stafette.hold_sessions(broker);
     PERFORM stafette.lock_catalog();
-    PERFORM stafette.fence_sessions(broker);
     asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, true, tokens);
 
     RETURN QUERY

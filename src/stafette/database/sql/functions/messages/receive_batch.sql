@@ -15,8 +15,8 @@ AS $$
 DECLARE
     asks stafette.ask[];
 BEGIN
+    PERFORM stafette.hold_sessions(broker);
     PERFORM stafette.lock_catalog();
-    PERFORM stafette.fence_sessions(broker);
     PERFORM stafette.forget_seen(seen_sessions, seen_requests);
     asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, true, tokens);
 

@@ -15,8 +15,7 @@ BEGIN
                             WHERE own.store_id = q.store_id AND own.receiver_id = a.client),
         CASE
             WHEN c.id IS NULL THEN 105
-            WHEN a.token IS NOT NULL AND NOT EXISTS (
-                SELECT FROM stafette.sessions AS n WHERE n.client_id = a.client AND n.token = a.token) THEN 108
+            WHEN a.token IS NOT NULL AND a.token IS DISTINCT FROM n.token THEN 108
             WHEN removing AND c.mode <> 'full' THEN 107
             WHEN a.queue IS NOT NULL AND q.id IS NULL THEN 102
             WHEN q.owner_id <> a.client THEN 107
@@ -26,8 +25,7 @@ BEGIN
         END,
         CASE
             WHEN c.id IS NULL THEN 'the reading client is not registered (any more); connect again'
-            WHEN a.token IS NOT NULL AND NOT EXISTS (
-                SELECT FROM stafette.sessions AS n WHERE n.client_id = a.client AND n.token = a.token)
+            WHEN a.token IS NOT NULL AND a.token IS DISTINCT FROM n.token
                 THEN 'this session has ended, or continues elsewhere; connect again'
             WHEN removing AND c.mode <> 'full' THEN format('client %s is read-only and cannot change anything', c.name)
             WHEN a.queue IS NOT NULL AND q.id IS NULL THEN format('there is no queue %s; create it first', a.queue)
@@ -42,6 +40,8 @@ BEGIN
          WITH ORDINALITY AS a (client, queue, sender, context, by_arrival, wanted, token, place)
     LEFT JOIN LATERAL (SELECT * FROM stafette.clients AS c
                        WHERE c.id = a.client AND c.registered_at IS NOT NULL LIMIT 1) AS c ON true
+    LEFT JOIN LATERAL (SELECT * FROM stafette.sessions AS n
+                       WHERE n.client_id = a.client AND n.broker_id IS NOT NULL LIMIT 1) AS n ON true
     LEFT JOIN LATERAL (SELECT * FROM stafette.queues AS q WHERE q.name = a.queue LIMIT 1) AS q ON true
     LEFT JOIN LATERAL (SELECT * FROM stafette.clients AS c
                        WHERE c.name = a.sender AND c.deleted_at IS NULL
