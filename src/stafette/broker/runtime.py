@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 
 from stafette.broker import authentication, operator_commands
 from stafette.broker.core.broker import Broker, Outcome
@@ -28,7 +28,7 @@ from stafette.broker.core.effects import (
     SayGoodbye,
     Woken,
 )
-from stafette.broker.core.session import Session
+from stafette.broker.core.session import Session, Ticket
 from stafette.broker.limits import BROKER_LEASE_SECONDS, Limits
 from stafette.broker.notifications import Notifications
 from stafette.broker.operations import Operations
@@ -121,6 +121,11 @@ class Runtime:
     def wake_reads(self, queues: Sequence[str] | None = None) -> None:
         """Let every read that waits for these queues, or for any, try again."""
         self.core.wake_reads(queues)
+        self.flush()
+
+    def wake(self, tickets: Iterable[Ticket]) -> None:
+        """Let these reads try again, those of them that still wait."""
+        self.core.wake(tickets)
         self.flush()
 
     def drop_idle(self) -> None:

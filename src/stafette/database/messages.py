@@ -16,7 +16,7 @@ import msgspec
 from stafette.database.connect import Unstorable
 from stafette.database.pool import Pool
 from stafette.errors import InvalidRequest, LeaseLost, StafetteError, from_code
-from stafette.model import Draft, Leased, LeaseRef, Message, Selection
+from stafette.model import Ask, Draft, Leased, LeaseRef, Message, Selection
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -84,6 +84,11 @@ class Messages:
     async def lease(self, requests: Sequence[LeaseRequest]) -> list[list[Leased] | StafetteError]:
         """Hand out messages that come back unless they are acknowledged in time."""
         return await self._batch(self._lease, requests)
+
+    async def ready(self, asks: Sequence[Ask]) -> list[Ask]:
+        """Those of the asks for which something may be ready: one call for all reads that wait."""
+        rows = await self._pool.fetch("SELECT stafette.ready_asks($1, $2, $3, $4)", *map(list, zip(*asks, strict=True)))
+        return [asks[number - 1] for (number,) in rows]
 
     async def ack(self, leases: Sequence[LeaseRef]) -> list[StafetteError | None]:
         """Remove leased messages for good."""

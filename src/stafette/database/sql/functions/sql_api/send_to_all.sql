@@ -32,6 +32,9 @@ BEGIN
     IF fault IS NOT NULL THEN
         PERFORM stafette.raise_fault(fault, detail);
     END IF;
+    IF delay IS NULL OR delay = 0 THEN
+        PERFORM stafette.notify_readers(queues);
+    END IF;
     RETURN ids;
 END
 $$;
