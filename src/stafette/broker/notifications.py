@@ -114,8 +114,9 @@ class Notifications:
     async def _poll(self) -> None:
         """Wake reads now and then, in case a notification was lost; also withdraw interests without reads."""
         await asyncio.sleep(POLL_SECONDS)
-        if self._interests.announced - self._waiting.queues:
-            self._interests.announced &= self._waiting.queues
+        awaited = self._waiting.queues | self._waiting.tried_queues
+        if self._interests.announced - awaited:
+            self._interests.announced &= awaited
             await self._store.brokers.announce_interests(self._broker_id, sorted(self._interests.announced))
         self._learn_due.set()
         asks = self._waiting.asks()

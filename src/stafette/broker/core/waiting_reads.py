@@ -45,6 +45,11 @@ class WaitingReads:
         """The queues for which reads wait."""
         return set(self._parked)
 
+    @property
+    def tried_queues(self) -> set[str]:
+        """The queues for which reads are in the database that wait, or may yet."""
+        return set(self._trying)
+
     # To the database and back
 
     def begin_try(self, ticket: Ticket) -> None:
