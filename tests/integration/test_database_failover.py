@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 import stafette.aio
+from bench.postgres_pair import PostgresPair, postgres_pair
 from stafette import errors
 from stafette.broker.server import BrokerSettings, running
 from stafette.database import pool as pool_module
@@ -22,7 +23,6 @@ from tests.integration.test_faults import under_load
 from tests.support.broker_processes import broker_processes
 from tests.support.client_history import History
 from tests.support.databases import Databases
-from tests.support.postgres_pair import PostgresPair, postgres_pair
 from tests.support.tcp_proxy import Proxy
 from tests.support.waiting import A_DAY, TIMEOUT_SECONDS, glance, until
 

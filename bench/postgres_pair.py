@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,10 +14,10 @@ from urllib.parse import urlsplit
 
 from stafette.database.embedded import EmbeddedPostgres
 from stafette.database.embedded.server_user import ServerUser
-from tests.support.embedded_servers import process_children, query_at
-from tests.support.waiting import blocking_until
 
 STANDBY = "standby"
+PATIENCE_SECONDS = 60.0
+"""How long a step may take: longer is a failure."""
 
 
 class PostgresPair:
@@ -33,10 +34,10 @@ class PostgresPair:
         self._copy()
         self.standby.start()
         state = f"SELECT sync_state FROM pg_stat_replication WHERE application_name = '{STANDBY}'"
-        blocking_until(lambda: self.query(f"{state} AND state = 'streaming'"))
+        self._await(f"{state} AND state = 'streaming'", "async")
         self.query(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBY}'")
         self.query("SELECT pg_reload_conf()")
-        blocking_until(lambda: self.query(state) == "sync")
+        self._await(state, "sync")
 
     def stop(self) -> None:
         """End both servers, whatever state they are in."""
@@ -59,7 +60,7 @@ class PostgresPair:
 
     def query(self, statement: str) -> str:
         """Ask the primary, without waiting for the standby."""
-        return query_at(self.primary, f"{self.primary.url}&options=-csynchronous_commit%3Dlocal", statement)
+        return _query(self.primary, f"{self.primary.url}&options=-csynchronous_commit%3Dlocal", statement)
 
     def kill(self) -> None:
         """End all processes of the primary at once, as when its machine loses power."""
@@ -80,7 +81,14 @@ class PostgresPair:
 
     def promote(self) -> None:
         """Make a primary of the standby."""
-        query_at(self.standby, self.standby.url, "SELECT pg_promote()")
+        _query(self.standby, self.standby.url, "SELECT pg_promote()")
+
+    def _await(self, statement: str, answer: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.query(statement) != answer:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{statement} did not become {answer}")
+            time.sleep(0.05)
 
     def _copy(self) -> None:
         cluster, password = self.standby.data / "postgres", "postgres.password"
@@ -98,9 +106,14 @@ def _freeze(server: EmbeddedPostgres) -> list[int]:
     """Stop a server's processes, first the one that makes the others; returns them."""
     assert server.pid is not None
     _signal([server.pid], signal.SIGSTOP)
-    children = process_children(server.pid)
+    children = [int(pid) for pid in Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()]
     _signal(children, signal.SIGSTOP)
     return [*children, server.pid]
+
+
+def _query(server: EmbeddedPostgres, url: str, statement: str) -> str:
+    command = [str(server.bin("psql")), url, "--no-psqlrc", "-v", "ON_ERROR_STOP=1", "-Atc", statement]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _signal(processes: list[int], number: signal.Signals) -> None:
