@@ -74,6 +74,25 @@ async def test_a_send_in_sql_wakes_a_read(brokers: StartBroker, connect: Connect
 
 
 @pytest.mark.usefixtures("no_polls")
+async def test_a_commit_wakes_a_read_that_began_to_wait_after_the_send(
+    brokers: StartBroker, connect: Connect, database: str
+) -> None:
+    runtime, url = await brokers()
+    alice, _ = await connect("alice", url), await connect("bob", url)
+    await alice.create_queue("jobs")
+    application = await asyncpg.connect(database)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        async with application.transaction():
+            for body in (b"1", b"2"):
+                await application.execute(SEND, "jobs", body, None)
+            receiving = asyncio.create_task(alice.receive("jobs", wait=A_DAY))
+            await parked(runtime, 1, database)
+        assert await receiving
+    assert not await application.fetchval("SELECT count(*) FROM stafette.sql_sends")
+    await application.close()
+
+
+@pytest.mark.usefixtures("no_polls")
 async def test_a_send_in_sql_wakes_a_read_that_names_no_queue(
     brokers: StartBroker, connect: Connect, database: str
 ) -> None:

@@ -33,7 +33,9 @@ BEGIN
         PERFORM stafette.raise_fault(fault, detail);
     END IF;
     IF delay IS NULL OR delay = 0 THEN
-        PERFORM stafette.notify_readers(queues);
+        INSERT INTO stafette.sql_sends (transaction, queue)        -- notifies brokers at the commit
+        SELECT pg_current_xact_id(), q.name FROM unnest(queues) AS q (name)
+        ON CONFLICT DO NOTHING;
     END IF;
     RETURN ids;
 END
