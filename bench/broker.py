@@ -49,9 +49,9 @@ DELETE FROM stafette.ready WHERE ctid = (
 
 
 @contextmanager
-def broker_process(server: EmbeddedPostgres, port: int, *options: str) -> Iterator[int]:
+def broker_process(database: str, port: int, *options: str) -> Iterator[int]:
     """A broker on a port; yields its process id."""
-    command = [STAFETTE, "broker", "--database", server.url, "--port", str(port), *options]
+    command = [STAFETTE, "broker", "--database", database, "--port", str(port), *options]
     broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert broker.stdout is not None
@@ -70,7 +70,7 @@ def system() -> Iterator[tuple[EmbeddedPostgres, int]]:
         server.start()
         try:
             asyncio.run(schema.migrate(server.url))
-            with broker_process(server, PORT) as pid:
+            with broker_process(server.url, PORT) as pid:
                 yield server, pid
         finally:
             server.stop()
@@ -79,7 +79,7 @@ def system() -> Iterator[tuple[EmbeddedPostgres, int]]:
 @contextmanager
 def another_broker(server: EmbeddedPostgres) -> Iterator[str]:
     """A second broker on the same database; yields its URL."""
-    with broker_process(server, PORT + 1):
+    with broker_process(server.url, PORT + 1):
         yield f"stafette://127.0.0.1:{PORT + 1}"
 
 

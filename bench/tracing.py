@@ -32,7 +32,10 @@ def brokers(folder: Path) -> Iterator[dict[str, tuple[str, int]]]:
     try:
         asyncio.run(schema.migrate(server.url))
         trace = str(folder / "broker")
-        with broker_process(server, PORT) as plain, broker_process(server, PORT + 1, "--trace", trace) as traced:
+        with (
+            broker_process(server.url, PORT) as plain,
+            broker_process(server.url, PORT + 1, "--trace", trace) as traced,
+        ):
             yield {
                 PLAIN: (f"stafette://127.0.0.1:{PORT}", plain),
                 TRACED: (f"stafette://127.0.0.1:{PORT + 1}", traced),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -53,6 +53,15 @@ class Selection(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_u
     context: Context | None = None
     order: Order = "priority"
     count: Count = 1
+
+
+class Ask(NamedTuple):
+    """What a read that waits is after: reads with the same ask wait for the same messages."""
+
+    client: int
+    queue: str | None
+    sender: str | None
+    context: int | None
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -23,15 +23,19 @@ from tests.support.protocol_client import ProtocolClient
 from tests.support.waiting import until
 
 
-async def listening(broker: int, store: Store) -> None:
-    """Wait until a broker hears what is said on its channel."""
-    listens = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE 'LISTEN%stafette_orders_' || $1 || '%')"
-    await until(lambda: store.pool.value(listens, str(broker)))
+async def listening(store: Store) -> None:
+    """Wait until each broker hears what is said on its channels: after that it probes the server."""
+    listens = """
+        SELECT count(*) >= (SELECT count(*) FROM stafette.brokers WHERE alive_until > now())
+        FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%transaction_read_only%'
+          AND datname = current_database() AND pid <> pg_backend_pid()
+    """
+    await until(lambda: store.pool.value(listens))
 
 
 async def test_a_client_is_disconnected_with_a_word_of_goodbye(brokers: StartBroker) -> None:
     runtime, url = await brokers()
-    await listening(runtime.broker_id, runtime.store)
+    await listening(runtime.store)
     console = Console(runtime.store.pool)
     alice, bob = await ProtocolClient.open(url, "alice"), await ProtocolClient.open(url, "bob")
     assert await console.disconnect(ADMIN, "alice")
@@ -61,7 +65,7 @@ async def test_a_client_is_disconnected_with_a_word_of_goodbye(brokers: StartBro
 
 async def test_a_read_that_waits_is_told_to_ask_elsewhere(brokers: StartBroker) -> None:
     runtime, url = await brokers()
-    await listening(runtime.broker_id, runtime.store)
+    await listening(runtime.store)
     console = Console(runtime.store.pool)
     await console.create_queue(ADMIN, "jobs")
     alice = await ProtocolClient.open(url, "alice")
@@ -97,7 +101,7 @@ async def test_what_was_accepted_is_answered_before_the_end(brokers: StartBroker
 
 async def test_a_client_of_ours_comes_back_by_itself(brokers: StartBroker, connect: Connect) -> None:
     runtime, url = await brokers()
-    await listening(runtime.broker_id, runtime.store)
+    await listening(runtime.store)
     alice = await connect("alice", url)
     await alice.create_queue("jobs")
     waiting = asyncio.create_task(alice.receive("jobs", wait=1000))
@@ -154,7 +158,7 @@ async def test_a_broker_drains_and_ends_when_told_to(database: str, tmp_path: Pa
         async with await stafette.aio.connect(broker.url, name="alice") as alice:
             await alice.create_queue("jobs")
             await alice.send("jobs", b"")
-            await listening(row.id, store)
+            await listening(store)
             await console.drain(ADMIN, row.id)
             assert await broker.ended() == 0
         assert await console.brokers() == []

@@ -58,6 +58,15 @@ CALLS: dict[str, tuple[str, tuple[object, ...]]] = {
     "extend": ("SELECT stafette.extend_batch($1, $2, $3, $4)", ([1], [1], [1], [30.0])),
     "expire leases": ("SELECT * FROM stafette.expire_leases(10)", ()),
     "promote delayed": ("SELECT * FROM stafette.promote_delayed(10)", ()),
+    "ready asks": (
+        "SELECT stafette.ready_asks($1, $2, $3, $4)",
+        (
+            [1, 2, 2, 1, 1, 1],
+            ["jobs", "jobs", "others", None, "others", None],
+            [None, None, None, "alice", "alice", None],
+            [None, None, None, None, None, 100],
+        ),
+    ),
     "drop expired": ("SELECT stafette.drop_expired(10)", ()),
     "forget keys": ("SELECT stafette.forget_keys(10)", ()),
 }

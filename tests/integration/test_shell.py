@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_processes import Brokers, broker_processes
+import stafette.aio
+from tests.support.broker_processes import BrokerProcess, Brokers, broker_processes
 from tests.support.brokers import Connect, StartBroker
 from tests.support.terminal import CTRL_C, CTRL_D, TAB, UP, Terminal, terminal
+from tests.support.waiting import until
 
 Shell = Callable[..., Awaitable[Terminal]]
 
@@ -319,21 +321,30 @@ async def processes(database: str, tmp_path: Path) -> AsyncIterator[Brokers]:
         yield brokers
 
 
-async def test_a_broker_that_dies_is_reported_in_a_line_and_the_shell_continues(
-    shell: Shell, processes: Brokers
-) -> None:
+LOST = "the connection to the broker is lost; looking for one for up to 10 s"
+
+
+async def parked(processes: Brokers, broker: BrokerProcess) -> None:
+    """Wait until a read is parked."""
+
+    async def is_parked() -> bool:
+        return bool((await processes.status())[broker.pid]["parked"])
+
+    await until(is_parked)
+
+
+async def test_a_broker_that_dies_is_told_in_a_line_and_the_shell_goes_on(shell: Shell, processes: Brokers) -> None:
     broker = await processes.start()
     screen = await shell("alice", url=broker.url)
     await screen.run("create jobs")
     await screen.run("send jobs work")
     await screen.run("lease jobs seconds=3600")
-    screen.type("receive jobs wait=3600\r")
-    # A request that has not been accepted yet is sent again to the next broker, for as long as it may wait.
-    while (await processes.status())[broker.pid]["parked"] < 1:
-        pass
+    screen.type("peek jobs wait=3600\r")
+    await parked(processes, broker)
     await broker.kill()
-    [error] = await screen.output("receive jobs wait=3600")
-    assert error.startswith("error: the connection to the broker broke")
+    *lines, error = await screen.output("peek jobs wait=3600")
+    assert lines == [LOST]
+    assert error.startswith("error: ")
     assert error.endswith("; the next command tries again")
     assert screen.line.endswith("(no broker)*>")
     assert await screen.run("queues") == [
@@ -341,9 +352,26 @@ async def test_a_broker_that_dies_is_reported_in_a_line_and_the_shell_continues(
     ]
 
     await processes.start("--port", str(broker.port))
-    assert len(await screen.run("queues")) == 3
+    again, *rows = await screen.run("queues")
+    assert again == f"there is a connection again, to 127.0.0.1:{broker.port}"
+    assert len(rows) == 3
     assert screen.line == f"alice@127.0.0.1:{broker.port}*>"
     assert (await screen.run("ack"))[0].endswith(" is acknowledged")  # the lease outlived the broker
+
+
+async def test_a_read_goes_on_when_a_broker_is_back(shell: Shell, processes: Brokers) -> None:
+    broker = await processes.start()
+    screen = await shell("alice", url=broker.url)
+    screen.type("peek @alice wait=3600\r")
+    await parked(processes, broker)
+    await broker.kill()
+    await screen.shows(LOST)
+    again = await processes.start("--port", str(broker.port))
+    await screen.shows(f"there is a connection again, to 127.0.0.1:{broker.port}")
+    await parked(processes, again)
+    async with await stafette.aio.connect(again.url, name="bob") as bob:
+        await bob.send("@alice", "at last")
+    assert (await screen.output("peek @alice wait=3600"))[-1] == "at last"
 
 
 async def test_leaving_when_the_broker_is_gone(shell: Shell, processes: Brokers) -> None:
@@ -353,7 +381,8 @@ async def test_leaving_when_the_broker_is_gone(shell: Shell, processes: Brokers)
     await screen.run("send jobs work")
     await screen.run("lease jobs seconds=3600")
     await broker.kill()
-    [error] = await screen.run("ping")
+    lost, error = await screen.run("ping")
+    assert lost == LOST
     assert error.startswith(f"error: cannot reach a broker at 127.0.0.1:{broker.port}")
     given_back, disconnected = await screen.run("disconnect")
     assert given_back.endswith("could not be given back; it returns to jobs when its lease runs out")

@@ -64,6 +64,10 @@ class Proxy:
         """Let nothing through from the broker any more, and keep the connections."""
         self._swallows = True
 
+    def let_through(self) -> None:
+        """Swallow nothing more; what has been swallowed is gone."""
+        self._swallows = False
+
     def hold_answers(self) -> None:
         """Keep what comes from the broker back until `release_answers`."""
         self._holds = True

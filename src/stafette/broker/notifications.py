@@ -2,8 +2,9 @@
 
 Each broker announces in the database the queues for which it has waiting reads, and PostgreSQL notifies it when others
 do. After a send, outside its transaction, it notifies the brokers with reads for that queue; notifications that gather
-during a call go together in the next. All this may be lost with a connection, so every waiting read also tries again
-every POLL_SECONDS.
+during a call go together in the next. An application that sends in SQL notifies in its transaction, if anybody waits.
+
+All this may be lost with a connection. So one query finds out every POLL_SECONDS for which reads something is ready.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 5.0
-"""How often waiting reads try again without a notification, and how long an interest outlives its read."""
+"""How often brokers look for messages without a notification, and how long an interest outlives its read."""
+
+POLLED_ASKS = 10_000
+"""Reads in one such query, those that are after the same counted once."""
 
 RETRY_SECONDS = 1.0
 
@@ -67,16 +71,20 @@ class Notifications:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _listen(self) -> None:
-        self._interests.announced = set()  # the table may have been emptied while the connection was down
-        self._announce_due.set()
-        self._learn_due.set()
         await self._store.pool.listen(
             {
                 "stafette_parked": lambda _broker: self._learn_due.set(),
                 f"stafette_bell_{self._broker_id}": lambda queue: self._runtime.wake_reads([queue]),
                 **self._extra_channels,
-            }
+            },
+            on_listening=self._begin,
         )
+
+    def _begin(self) -> None:
+        """Announce everything (again), which wakes the reads; the table is empty after a crash or a failover."""
+        self._interests.announced = set()
+        self._announce_due.set()
+        self._learn_due.set()
 
     async def _announce(self) -> None:
         """Announce the queues for which reads wait; then those reads try again: a message may have come before."""
@@ -104,10 +112,15 @@ class Notifications:
             await self._store.brokers.notify(notifications)
 
     async def _poll(self) -> None:
-        """Wake all reads now and then, in case a notification was lost; also withdraw interests without reads."""
+        """Wake reads now and then, in case a notification was lost; also withdraw interests without reads."""
         await asyncio.sleep(POLL_SECONDS)
-        if self._interests.announced - self._waiting.queues:
-            self._interests.announced &= self._waiting.queues
+        awaited = self._waiting.queues | self._waiting.tried_queues
+        if self._interests.announced - awaited:
+            self._interests.announced &= awaited
             await self._store.brokers.announce_interests(self._broker_id, sorted(self._interests.announced))
         self._learn_due.set()
-        self._runtime.wake_reads()
+        asks = self._waiting.asks()
+        keys = list(asks)
+        for start in range(0, len(keys), POLLED_ASKS):
+            for ask in await self._store.messages.ready(keys[start : start + POLLED_ASKS]):
+                self._runtime.wake(asks[ask])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from stafette.broker import authentication, operator_commands
@@ -32,7 +32,7 @@ from stafette.broker.core.effects import (
     Woken,
 )
 from stafette.broker.core.hellos import HelloOutcome, PendingHello
-from stafette.broker.core.session import Session
+from stafette.broker.core.session import Session, Ticket
 from stafette.broker.limits import BROKER_LEASE_SECONDS, SECRETS_AT_ONCE, Limits
 from stafette.broker.notifications import Notifications
 from stafette.broker.operations import Operations
@@ -140,6 +140,11 @@ class Runtime:
     def wake_reads(self, queues: Sequence[str] | None = None) -> None:
         """Let every read that waits for these queues, or for any, try again."""
         self.core.wake_reads(queues)
+        self.flush()
+
+    def wake(self, tickets: Iterable[Ticket]) -> None:
+        """Let these reads try again, those of them that still wait."""
+        self.core.wake(tickets)
         self.flush()
 
     def drop_idle(self) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from stafette import settings
+from stafette.cli.connection_log import show_connection_log
 from stafette.cli.current_session import current_session
 from stafette.errors import AlreadyOnline, StafetteError, Unavailable
 
@@ -62,6 +63,7 @@ def connect(
         return nullcontext(session.client)
     from stafette.client import sync
 
+    show_connection_log()
     broker = target(url, name, secret, data)
     refusal = AlreadyOnline("the name is online already; choose another with --name")
     with advise_start():

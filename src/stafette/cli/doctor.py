@@ -29,6 +29,7 @@ from stafette.cli.output import Json, show_json, show_table
 from stafette.cli.progress import Progress
 from stafette.database import connect as database
 from stafette.database import schema
+from stafette.database.durability import require_suitable
 from stafette.database.embedded import LOOPBACK, EmbeddedPostgres
 from stafette.errors import StafetteError
 
@@ -170,7 +171,7 @@ async def _schema(connection: database.Connection) -> Finding:
 
 async def _durability(connection: database.Connection) -> Finding:
     try:
-        await schema.require_durability(connection)
+        await require_suitable(connection)
     except StafetteError as error:
         problem, _, remedy = str(error).rpartition("; ")
         return Finding("durability", "fail", problem, remedy)

@@ -5,6 +5,10 @@ twice without harm: each method of `aio.py` says whether that is so (`repeatable
 first id, and gets what it got the first time; later requests name the answers that have arrived, and a receive whose
 caller no longer waits is named too, so that its messages go back. Any other request fails with Unavailable, because
 only the caller can know whether to repeat it.
+
+From when a request misses its connection, a broker is sought for `timeout` seconds at most, however long the request
+may wait for a message; a read that has found one waits there for the rest of its time. That the connection is lost,
+and that there is one again, is written to the log `stafette.client`.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import os
 import random
 import secrets
@@ -38,6 +43,10 @@ from stafette.protocol.client import FRAME_LIMIT, HungUp, Lost, NotAccepted, Sta
 
 if TYPE_CHECKING:
     from stafette.trace import Trace
+
+log = logging.getLogger("stafette.client")
+"""A public name: programs and commands that want to say that the connection is lost listen to it."""
+log.addHandler(logging.NullHandler())
 
 FIRST_PAUSE, MAX_PAUSE = 0.05, 1.0
 """Seconds between rounds of the brokers: doubled each time, with jitter so that clients do not come all at once."""
@@ -77,6 +86,11 @@ def may_repeat(error: StafetteError, request: Any, *, repeatable: bool) -> bool:
 def next_pause(pause: float) -> float:
     """The pause after this one."""
     return min(max(FIRST_PAUSE, 2 * pause), MAX_PAUSE)
+
+
+def search_deadline(now: float, timeout: float, deadline: float) -> float:
+    """Until when to look for a broker, for a request that misses its connection now."""
+    return min(now + timeout, deadline)
 
 
 class BrokerRotation:
@@ -159,6 +173,8 @@ class Failover:
         self._process = os.getpid()
         self._transport: Transport | None = None
         self._connecting = asyncio.Lock()
+        self._is_lost = False
+        """Whether the loss of the connection has been logged, and no broker has been found since."""
         self._closed = False
         self._ids = itertools.count(1)
         """Request ids, over all connections: name and id identify a request, in the broker's trace too."""
@@ -298,9 +314,9 @@ class Failover:
             cancels = (self.ask(wire.Cancel(0, request), wire.Done, repeatable=True) for request in requests)
             outcomes = await asyncio.gather(*cancels, return_exceptions=True)
             for request, outcome in zip(requests, outcomes, strict=True):
-                if not isinstance(outcome, TryAgain):
+                if not isinstance(outcome, TryAgain | InternalError):
                     self._given_up.pop(request, None)
-            if any(isinstance(outcome, TryAgain) for outcome in outcomes):
+            if self._given_up:
                 await _sleep(pause)
                 pause = next_pause(pause)
         self._giving_up = None
@@ -310,7 +326,7 @@ class Failover:
         while True:
             transport = self._transport
             if transport is None or not transport.connection.is_open:
-                transport = await self._find_shared(deadline)
+                transport = await self._find_shared(search_deadline(self._loop.time(), self._timeout, deadline))
             if transport.congested:
                 await transport.wait_writable(deadline)
                 if not transport.connection.is_open:
@@ -325,7 +341,15 @@ class Failover:
         """Find a broker, once for all requests that need one; each waits until its own deadline at most."""
         try:
             async with asyncio.timeout_at(deadline), self._connecting:
-                return await self._find(deadline)
+                if self._transport is not None and not self._transport.connection.is_open:
+                    seconds = deadline - self._loop.time()
+                    log.warning("the connection to the broker is lost; looking for one for up to %.3g s", seconds)
+                    self._is_lost = True
+                transport = await self._find(deadline)
+                if self._is_lost:
+                    log.info("there is a connection again, to %s:%d", *self._rotation.broker)
+                    self._is_lost = False
+                return transport
         except TimeoutError as error:
             raise Unavailable("no broker could be reached in time; nothing has happened", outcome="not done") from error
 

@@ -19,7 +19,7 @@ import msgspec
 from stafette.database.connect import Unreadable, Unstorable
 from stafette.database.pool import Pool
 from stafette.errors import InvalidRequest, LeaseLost, StafetteError, from_code
-from stafette.model import Draft, Leased, LeaseRef, Message, Selection
+from stafette.model import Ask, Draft, Leased, LeaseRef, Message, Selection
 
 Request = TypeVar("Request")
 Reading = TypeVar("Reading", bound="ReadRequest")
@@ -133,6 +133,11 @@ class Messages:
     ) -> list[list[Leased] | StafetteError]:
         """Hand out messages that come back unless they are acknowledged in time; `broker` holds their sessions."""
         return await self._repeat_or("stafette.replay_leases", _leased, partial(self._lease, broker), requests)
+
+    async def ready(self, asks: Sequence[Ask]) -> list[Ask]:
+        """Those of the asks for which something may be ready: one call for all reads that wait."""
+        rows = await self._pool.fetch("SELECT stafette.ready_asks($1, $2, $3, $4)", *map(list, zip(*asks, strict=True)))
+        return [asks[number - 1] for (number,) in rows]
 
     async def ack(self, leases: Sequence[LeaseRef]) -> list[StafetteError | None]:
         """Remove leased messages for good."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
+from weakref import WeakSet
 
 import asyncpg
 
@@ -18,15 +20,18 @@ from stafette.database.connect import (
     COMMAND_SECONDS,
     CONNECT_SECONDS,
     SESSION_SETTINGS,
+    Connection,
     Locked,
     connect,
     connect_any,
     connected,
+    ends_connection,
     prepare_connection,
     translated_errors,
 )
-from stafette.database.schema import require_current, require_durability
-from stafette.errors import Unavailable
+from stafette.database.durability import require_suitable
+from stafette.database.schema import require_current
+from stafette.errors import RequestTimeout, StafetteError, Unavailable
 
 ACQUIRE_SECONDS = 10.0
 """How long a call may wait for a free connection."""
@@ -37,6 +42,15 @@ ALONE_SECONDS = 10.0
 ALONE_PAUSE_SECONDS = 0.2
 """Between two attempts, each of which makes others wait for 30 ms at most."""
 
+RELEASE_SECONDS = 2.0
+"""How long the server may take to cancel a call that took too long; after that its connection is dropped."""
+
+PROBE_PAUSE, PROBE_SECONDS = 2.0, 5.0
+"""How often the listening connection is probed, and how long the server may take to answer: it only reads its settings,
+so a server that takes longer is frozen or cut off. Both together are below ten seconds."""
+
+STANDBY_WAIT = "SyncRepWaitForLSN"
+"""The function of PostgreSQL that warns when the wait for a synchronous standby is cancelled. Texts are translated."""
 
 KEY_HOURS = "stafette.key_hours"
 """The name of a setting in PostgreSQL."""
@@ -45,9 +59,11 @@ KEY_HOURS = "stafette.key_hours"
 class Pool:
     """A few connections to one database, which come back by themselves after a failure."""
 
-    def __init__(self, url: str, connections: asyncpg.Pool[asyncpg.Record]) -> None:
+    def __init__(self, url: str, *, unsafe_durability: bool = False) -> None:
         self._url = url
-        self._connections = connections
+        self._unsafe_durability = unsafe_durability
+        self._connections: asyncpg.Pool[asyncpg.Record]
+        self._opened: WeakSet[Connection] = WeakSet()
 
     @classmethod
     async def open(
@@ -58,11 +74,10 @@ class Pool:
         `key_hours` is how long the keys of sends count; None: what the database says (key_lifetime.sql).
         """
         settings = SESSION_SETTINGS if key_hours is None else {**SESSION_SETTINGS, KEY_HOURS: f"{key_hours:.6f}"}
+        pool = cls(url, unsafe_durability=unsafe_durability)
         async with connected(url) as probe:
             await require_current(probe)
-            if not unsafe_durability:
-                await require_durability(probe)
-            pool = await asyncpg.create_pool(
+            pool._connections = await asyncpg.create_pool(
                 url,
                 connect=connect_any,
                 min_size=1,
@@ -71,20 +86,67 @@ class Pool:
                 command_timeout=COMMAND_SECONDS,
                 max_inactive_connection_lifetime=0,
                 server_settings=settings,
-                init=prepare_connection,
+                init=pool._prepare,
                 reset=_leave_as_is,
             )
-        return cls(url, pool)
+        return pool
+
+    async def _prepare(self, connection: Connection) -> None:
+        """Check a new connection: behind the URL may be another server than before."""
+        try:
+            self._opened.add(connection)
+            await require_suitable(connection, unsafe_durability=self._unsafe_durability)
+            await prepare_connection(connection)
+        except BaseException:
+            connection.terminate()  # the server may be frozen by now, and would not answer a good-bye
+            raise
 
     async def close(self) -> None:
         """Close all connections once their work is done."""
         await self._connections.close()
 
+    def terminate_all(self) -> None:
+        """Drop all connections: calls on them fail, later ones connect anew."""
+        for connection in list(self._opened):
+            connection.terminate()
+
     async def fetch(self, sql: str, *arguments: Any, seconds: float | None = None) -> list[asyncpg.Record]:
         """The rows of one call; it may take longer than usual when `seconds` says so."""
+        warnings: list[str | None] = []
+
+        def note(_connection: object, message: asyncpg.PostgresLogMessage) -> None:
+            warnings.append(message.server_source_function)
+
         with translated_errors(self._url):
-            async with self._connections.acquire(timeout=ACQUIRE_SECONDS) as connection:
-                return await connection.fetch(sql, *arguments, timeout=seconds)
+            async with self._connection() as connection:
+                connection.add_log_listener(note)
+                try:
+                    rows: list[asyncpg.Record] = await connection.fetch(sql, *arguments, timeout=seconds)
+                except asyncpg.PostgresError as error:
+                    if ends_connection(error):
+                        connection.terminate()
+                        await self._connections.expire_connections()
+                    raise
+                finally:
+                    with contextlib.suppress(asyncpg.InterfaceError):  # of a connection that has ended
+                        connection.remove_log_listener(note)
+        if STANDBY_WAIT in warnings:
+            raise Unavailable(
+                "somebody cancelled the wait for the synchronous standby; the request has taken effect on the primary"
+                " alone, and would be undone by a failover",
+                outcome="unknown",
+            )
+        return rows
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        """A connection for one call."""
+        with translated_errors(self._url, outcome="not done"):
+            connection = await self._connections.acquire(timeout=ACQUIRE_SECONDS)
+        try:
+            yield connection
+        finally:
+            await self._connections.release(connection, timeout=RELEASE_SECONDS)
 
     async def value(self, sql: str, *arguments: Any) -> Any:
         """The one value of a call."""
@@ -99,9 +161,17 @@ class Pool:
             await asyncio.sleep(ALONE_PAUSE_SECONDS)  # without a connection
         return await self.value(sql, *arguments)
 
-    async def listen(self, channels: Mapping[str, Callable[[str], None]]) -> None:
-        """Hand each notification on these channels to the callback of its channel, until the connection breaks."""
-        connection = await connect(self._url)
+    async def listen(self, channels: Mapping[str, Callable[[str], None]], *, on_listening: Callable[[], None]) -> None:
+        """Hand each notification on these channels to the callback of its channel, until the connection breaks.
+
+        This connection also watches the server for all others, as it is never busy: it is probed, and if the server is
+        silent, all connections are dropped. So a slow call is not mistaken for a frozen server.
+        """
+        try:
+            connection = await connect(self._url)
+        except RequestTimeout:
+            self.terminate_all()
+            raise
         ended = asyncio.Event()
         connection.add_termination_listener(lambda _: ended.set())
         try:
@@ -110,10 +180,27 @@ class Pool:
                     await connection.add_listener(
                         channel, lambda _connection, _pid, _channel, text, callback=callback: callback(text)
                     )
-            await ended.wait()
+            on_listening()
+            while not ended.is_set():
+                await self._probe(connection)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(PROBE_PAUSE):
+                        await ended.wait()
         finally:
             connection.terminate()
         raise Unavailable("the connection that listens for notifications broke")
+
+    async def _probe(self, connection: Connection) -> None:
+        """Ask the server whether it is still suitable; if not, no connection to it is used again."""
+        try:
+            with translated_errors(self._url):
+                await require_suitable(connection, unsafe_durability=self._unsafe_durability, seconds=PROBE_SECONDS)
+        except RequestTimeout:
+            self.terminate_all()
+            raise
+        except StafetteError:
+            await self._connections.expire_connections()
+            raise
 
 
 async def _leave_as_is(_connection: object) -> None:

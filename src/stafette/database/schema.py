@@ -201,13 +201,3 @@ async def require_current(connection: Connection) -> None:
             f"the database has schema version {version}; this Stafette needs {newest_version()} with its own functions;"
             " run `stafette db migrate`"
         )
-
-
-async def require_durability(connection: Connection) -> None:
-    """Raise when the server would answer before a commit is on disk."""
-    for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-        if await connection.fetchval("SELECT current_setting($1)", setting) == "off":
-            raise InternalError(
-                f"the database runs with {setting} = off, so an answered send could be lost;"
-                " turn it on, or accept that with --unsafe-durability"
-            )

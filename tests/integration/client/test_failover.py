@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
 from stafette import errors
 from stafette.client.aio import Client
 from tests.support.brokers import Connect, StartBroker
-from tests.support.client_internals import connection_ended, names_online, taken_lease
+from tests.support.client_internals import connection_ended, names_online, parked_seconds, taken_lease
 from tests.support.free_ports import free_ports
 from tests.support.tcp_proxy import Proxy
-from tests.support.waiting import until
+from tests.support.waiting import A_DAY, until
 
 GUARD = 30.0
 """Seconds after which a test that should have ended is not going to."""
@@ -77,17 +78,40 @@ async def test_who_lost_its_welcome_comes_back_at_once(brokers: StartBroker, con
         assert broker.core.admission.refusals == {}
 
 
-async def test_who_waits_for_a_link_waits_no_longer_than_it_may(proxy: Proxy, connect: Connect) -> None:
+@pytest.mark.parametrize("begins", ["before", "after"])
+async def test_a_broker_is_sought_no_longer_than_the_timeout_however_long_a_read_may_wait(
+    proxy: Proxy, connect: Connect, caplog: pytest.LogCaptureFixture, begins: str
+) -> None:
     alice = await connect("alice", proxy.url, timeout=1.0)
+    reading = asyncio.create_task(alice.peek("@alice", wait=A_DAY)) if begins == "before" else None
+    await alice.ping()
     proxy.stop()
     await connection_ended(alice)
     async with asyncio.timeout(GUARD):
-        patient = asyncio.create_task(alice.receive("@alice", wait=300))
-        await asyncio.sleep(0)
         with pytest.raises(errors.Unavailable):
-            await alice.ping()
-        assert not patient.done()
-        patient.cancel()
+            await (reading or alice.peek("@alice", wait=A_DAY))
+    assert [record.getMessage() for record in caplog.records if record.name == "stafette.client"] == [
+        "the connection to the broker is lost; looking for one for up to 1 s"
+    ]
+
+
+async def test_a_read_that_has_found_a_broker_waits_there(
+    brokers: StartBroker, proxy: Proxy, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    there, url = await brokers()
+    alice = await connect("alice", f"{proxy.url},{url.removeprefix('stafette://')}", timeout=GUARD)
+    bob = await connect("bob", url)
+    with caplog.at_level(logging.INFO, "stafette.client"):
+        proxy.stop()
+        await connection_ended(alice)
+        reading = asyncio.create_task(alice.receive("@alice", wait=A_DAY))
+        async with asyncio.timeout(GUARD):
+            await until(lambda: len(there.core.waiting))
+            [seconds] = parked_seconds(there)
+            await bob.send("@alice", b"")
+            assert await reading
+    assert GUARD < seconds <= A_DAY
+    assert caplog.records[-1].getMessage() == f"there is a connection again, to {url.removeprefix('stafette://')}"
 
 
 async def test_nobody_there(connect: Connect, broker: str) -> None:

@@ -12,6 +12,7 @@ from stafette.client.failover import (
     Search,
     may_repeat,
     next_pause,
+    search_deadline,
 )
 from stafette.errors import AlreadyOnline, Overloaded, ServerFull, StafetteError, Unavailable
 from stafette.model import Selection
@@ -55,6 +56,18 @@ def test_pauses_double_up_to_the_longest() -> None:
         pauses.append(next_pause(pauses[-1]))
     assert pauses == [0.0, FIRST_PAUSE, 0.1, 0.2, 0.4, 0.8, MAX_PAUSE]
     assert next_pause(MAX_PAUSE) == MAX_PAUSE
+
+
+@pytest.mark.parametrize(
+    ("wait", "until"),
+    [(0.0, 130.0), (3600.0, 130.0)],
+)
+def test_a_broker_is_sought_no_longer_however_long_a_read_may_wait(wait: float, until: float) -> None:
+    assert search_deadline(100.0, 30.0, 100.0 + wait + 30.0) == until
+
+
+def test_a_broker_is_sought_until_the_deadline_at_most() -> None:
+    assert search_deadline(125.0, 30.0, 130.0) == 130.0
 
 
 def test_brokers_take_turns() -> None:

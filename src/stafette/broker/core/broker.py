@@ -345,6 +345,10 @@ class Broker:
         """Let every read that waits for these queues, or for any, try again."""
         self._retry(self.waiting.wake_all(queues))
 
+    def wake(self, tickets: Iterable[Ticket]) -> None:
+        """Let these reads try again, those of them that still wait."""
+        self._retry(self.waiting.wake(tickets))
+
     def expire_reads(self, now: float) -> None:
         """Answer the reads whose time is up."""
         for ticket in self.waiting.expire(now):

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterable
 
 from stafette.broker.core.session import Session, Ticket
-from stafette.model import Selection
+from stafette.model import Ask, Selection
 from stafette.protocol.messages import Peek
 
 ANY_QUEUE = ""
@@ -44,6 +44,11 @@ class WaitingReads:
     def queues(self) -> set[str]:
         """The queues for which reads wait."""
         return set(self._parked)
+
+    @property
+    def tried_queues(self) -> set[str]:
+        """The queues for which reads are in the database that wait, or may yet."""
+        return set(self._trying)
 
     # To the database and back
 
@@ -109,6 +114,24 @@ class WaitingReads:
             for ticket in trying:
                 trying[ticket] = True
             woken += self._unpark(list(self._parked.get(key, ())), key)
+        return woken
+
+    def asks(self) -> dict[Ask, list[Ticket]]:
+        """The parked reads, by what they are after."""
+        asks: dict[Ask, list[Ticket]] = {}
+        for tickets in self._parked.values():
+            for ticket in tickets:
+                selection = _selection(ticket)
+                ask = Ask(ticket.session.client, selection.queue, selection.sender, selection.context)
+                asks.setdefault(ask, []).append(ticket)
+        return asks
+
+    def wake(self, tickets: Iterable[Ticket]) -> list[Ticket]:
+        """Something may be ready for these reads; returns those that are still parked, to try again."""
+        woken: list[Ticket] = []
+        for ticket in tickets:
+            if (key := self._by_session.get(ticket.session, {}).get(ticket)) is not None:
+                woken += self._unpark([ticket], key)
         return woken
 
     def expire(self, now: float) -> list[Ticket]:

@@ -12,6 +12,7 @@ import typer
 from stafette import settings
 from stafette.cli import exits
 from stafette.cli.broker_link import DEFAULT_URL, address, default_names
+from stafette.cli.connection_log import show_connection_log
 from stafette.cli.current_session import Kind, current_session, use_session
 from stafette.cli.output import escape_controls
 from stafette.cli.shell import show
@@ -149,6 +150,7 @@ class ShellSession:
 
     def connect(self, url: str | None = None, name: str | None = None, mode: Mode | None = None) -> None:
         """Connect; defaults are the last connection, else the options of the shell."""
+        show_connection_log()
         state, start = self.state, self.state.start
         current = settings.load(url=start.url, name=start.name, secret=start.secret, data=start.data)
         target = url or state.url or address(start.url, start.data)

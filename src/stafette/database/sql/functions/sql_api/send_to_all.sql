@@ -32,6 +32,11 @@ BEGIN
     IF fault IS NOT NULL THEN
         PERFORM stafette.raise_fault(fault, detail);
     END IF;
+    IF delay IS NULL OR delay = 0 THEN
+        INSERT INTO stafette.sql_sends (transaction, queue)        -- notifies brokers at the commit
+        SELECT pg_current_xact_id(), q.name FROM unnest(queues) AS q (name)
+        ON CONFLICT DO NOTHING;
+    END IF;
     RETURN ids;
 END
 $$;
