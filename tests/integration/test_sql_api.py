@@ -97,7 +97,7 @@ async def test_faults_are_raised_with_their_sqlstate(
         "SELECT * FROM stafette.ready",
         "DELETE FROM stafette.queues",
         "SELECT stafette.purge(1, 'jobs')",
-        "SELECT * FROM stafette.receive_batch(ARRAY[1], ARRAY['jobs'], NULL, NULL, ARRAY[false], ARRAY[1])",
+        "SELECT * FROM stafette.receive_batch(ARRAY[1], ARRAY['jobs'], NULL, NULL, ARRAY[false], ARRAY[1], NULL, 1000)",
         "SELECT stafette.set_secret('admin', '-', 'alice', NULL)",
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import asyncpg
@@ -15,7 +16,7 @@ import msgspec
 
 from stafette.database.connect import Unstorable
 from stafette.database.pool import Pool
-from stafette.errors import InvalidRequest, LeaseLost, StafetteError, from_code
+from stafette.errors import InvalidRequest, LeaseLost, StafetteError, Unavailable, from_code
 from stafette.model import Draft, Leased, LeaseRef, Message, Selection
 
 Request = TypeVar("Request")
@@ -23,6 +24,16 @@ Answer = TypeVar("Answer")
 
 _NO_QUEUE = "name at least one queue to send to"
 _LEASE_LOST = "the lease has run out or was given up; the message may be in other hands"
+
+
+DEFAULT_BUDGET = 16 * 1024 * 1024
+"""Bytes of messages that a call hands out, and one message more if that is the first."""
+
+
+class BatchFull(Unavailable):
+    """The batch had its bytes before it came to this read: read again."""
+
+    outcome = "not done"
 
 
 class SendRequest(msgspec.Struct, frozen=True, gc=False):
@@ -33,7 +44,14 @@ class SendRequest(msgspec.Struct, frozen=True, gc=False):
     key: str | None = None
 
 
-class ReadRequest(msgspec.Struct, frozen=True, gc=False):
+class _Answered(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What is said of the answer to a read."""
+
+    max_bytes: int | None = None
+    """The largest answer that the client takes; None: any."""
+
+
+class ReadRequest(_Answered, frozen=True, gc=False):
     """A client's request to read."""
 
     client: int
@@ -73,17 +91,25 @@ class Messages:
         """Store groups of messages, each group as a whole or not at all; its key is that of its first message."""
         return await self._batch(self._send, groups)
 
-    async def receive(self, requests: Sequence[ReadRequest]) -> list[list[Message] | StafetteError]:
+    # Reads. Together they get `budget` bytes, and at least one message. One that comes too late for that gets BatchFull.
+
+    async def receive(
+        self, requests: Sequence[ReadRequest], *, budget: int = DEFAULT_BUDGET
+    ) -> list[list[Message] | StafetteError]:
         """Pop what each request is due, removed in the transaction that answers."""
-        return await self._batch(self._receive, requests)
+        return await self._batch(partial(self._receive, budget=budget), requests)
 
-    async def peek(self, requests: Sequence[ReadRequest]) -> list[list[Message] | StafetteError]:
+    async def peek(
+        self, requests: Sequence[ReadRequest], *, budget: int = DEFAULT_BUDGET
+    ) -> list[list[Message] | StafetteError]:
         """Show what `receive` would pop, and leave it in its queue."""
-        return await self._batch(self._peek, requests)
+        return await self._batch(partial(self._peek, budget=budget), requests)
 
-    async def lease(self, requests: Sequence[LeaseRequest]) -> list[list[Leased] | StafetteError]:
+    async def lease(
+        self, requests: Sequence[LeaseRequest], *, budget: int = DEFAULT_BUDGET
+    ) -> list[list[Leased] | StafetteError]:
         """Hand out messages that come back unless they are acknowledged in time."""
-        return await self._batch(self._lease, requests)
+        return await self._batch(partial(self._lease, budget=budget), requests)
 
     async def ack(self, leases: Sequence[LeaseRef]) -> list[StafetteError | None]:
         """Remove leased messages for good."""
@@ -98,10 +124,18 @@ class Messages:
         return await self._batch(self._extend, requests)
 
     async def browse(
-        self, queue: str, *, viewer: int | None = None, after: int | None = None, limit: int = 100
+        self,
+        queue: str,
+        *,
+        viewer: int | None = None,
+        after: int | None = None,
+        limit: int = 100,
+        budget: int = DEFAULT_BUDGET,
     ) -> list[Message]:
         """A page of a queue in order of arrival: what the viewer may see, or for an operator all."""
-        rows = await self._pool.fetch("SELECT * FROM stafette.browse($1, $2, $3, $4)", viewer, queue, after, limit)
+        rows = await self._pool.fetch(
+            "SELECT * FROM stafette.browse($1, $2, $3, $4, $5)", viewer, queue, after, limit, budget
+        )
         return [_message(row) for row in rows]
 
     async def _batch(
@@ -156,20 +190,23 @@ class Messages:
             for number, (group, message_ids) in enumerate(zip(groups, ids, strict=True))
         ]
 
-    async def _receive(self, requests: Sequence[ReadRequest]) -> list[list[Message] | StafetteError]:
+    async def _receive(self, requests: Sequence[ReadRequest], budget: int) -> list[list[Message] | StafetteError]:
         rows = await self._pool.fetch(
-            "SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6)", *_columns(requests)
+            "SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6, $7, $8)", *_columns(requests), budget
         )
         return _answers(rows, len(requests), _message)
 
-    async def _peek(self, requests: Sequence[ReadRequest]) -> list[list[Message] | StafetteError]:
-        rows = await self._pool.fetch("SELECT * FROM stafette.peek_batch($1, $2, $3, $4, $5, $6)", *_columns(requests))
+    async def _peek(self, requests: Sequence[ReadRequest], budget: int) -> list[list[Message] | StafetteError]:
+        rows = await self._pool.fetch(
+            "SELECT * FROM stafette.peek_batch($1, $2, $3, $4, $5, $6, $7, $8)", *_columns(requests), budget
+        )
         return _answers(rows, len(requests), _message)
 
-    async def _lease(self, requests: Sequence[LeaseRequest]) -> list[list[Leased] | StafetteError]:
+    async def _lease(self, requests: Sequence[LeaseRequest], budget: int) -> list[list[Leased] | StafetteError]:
         rows = await self._pool.fetch(
-            "SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7)",
+            "SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7, $8, $9)",
             *_columns(requests),
+            budget,
             [request.seconds for request in requests],
         )
         return _answers(rows, len(requests), lambda row: Leased(_message(row), row[13]))
@@ -213,6 +250,7 @@ def _columns(requests: Sequence[ReadRequest]) -> tuple[list[Any], ...]:
         [selection.context for selection in selections],
         [selection.order == "arrival" for selection in selections],
         [selection.count for selection in selections],
+        [request.max_bytes for request in requests],
     )
 
 
@@ -231,7 +269,7 @@ def _answers(
         if fault is None:
             messages[number].append(convert(row))
         else:
-            answers[number] = from_code(fault, row[2])
+            answers[number] = from_code(fault, row[2]) if fault else BatchFull("the batch is full; try again")
     return answers
 
 

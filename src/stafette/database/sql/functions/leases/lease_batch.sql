@@ -2,7 +2,7 @@
 -- out. The token is for fencing: after a redelivery the old one is not valid.
 CREATE OR REPLACE FUNCTION stafette.lease_batch(
     clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
-    seconds double precision[]
+    max_bytes bigint[], budget bigint, seconds double precision[]
 ) RETURNS SETOF stafette.answer
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -11,11 +11,11 @@ DECLARE
     asks stafette.ask[];
 BEGIN
     PERFORM stafette.lock_catalog();
-    asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, true);
+    asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, max_bytes, budget, true);
 
     RETURN QUERY
     WITH removed AS MATERIALIZED (
-        SELECT * FROM stafette.take_batch(asks)
+        SELECT * FROM stafette.take_batch(asks, budget)
     ), lease AS (
         INSERT INTO stafette.leased AS l
             (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
@@ -23,10 +23,10 @@ BEGIN
         SELECT t.id, t.queue_id, t.receiver_id, t.sender_id, t.rank, t.deliveries + 1, t.context, t.arrived_at,
                t.expires_at, t.headers, t.body, nextval('stafette.lease_token'), clients[t.place],
                now() + seconds[t.place] * interval '1 second'
-        FROM removed AS t
+        FROM removed AS t WHERE t.fault IS NULL
         RETURNING l.id, l.token, l.deliveries
     )
-    SELECT t.place, NULL::integer, NULL::text, t.id,
+    SELECT t.place, t.fault, t.detail, t.id,
            coalesce((SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
                     stafette.name_of_queue(t.queue_id)),
            coalesce((SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
@@ -35,7 +35,7 @@ BEGIN
            t.context, 10 - t.rank, t.arrived_at,
            k.deliveries::integer, t.headers, t.body, k.token
     FROM removed AS t
-    JOIN lease AS k ON k.id = t.id
+    LEFT JOIN lease AS k ON k.id = t.id
     ORDER BY t.place, CASE WHEN by_arrival[t.place] THEN 0 ELSE t.rank END, t.id;
 
     RETURN QUERY SELECT * FROM stafette.faults(asks);

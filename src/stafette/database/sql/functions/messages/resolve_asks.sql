@@ -1,7 +1,8 @@
--- Makes asks from arrays: turns names into ids, finds faults, and marks the plain ones (see the type stafette.ask).
+-- Makes asks from arrays: turns names into ids, finds faults, and marks the plain ones (see the type stafette.ask). Asks
+-- for many messages that may be too many bytes are not plain, nor are those of clients that take less than the budget.
 CREATE OR REPLACE FUNCTION stafette.resolve_asks(
     clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
-    removing boolean
+    max_bytes bigint[], budget bigint, removing boolean
 ) RETURNS stafette.ask[]
 LANGUAGE plpgsql STABLE
 AS $$
@@ -10,6 +11,8 @@ BEGIN
     SELECT array_agg((
         a.place, a.client, q.id, s.id, a.context, a.by_arrival, a.wanted,
         a.sender IS NULL AND a.context IS NULL AND NOT a.by_arrival AND NOT q.exclude_own
+            AND (a.wanted = 1 OR a.wanted * (q.max_body + 100::bigint) <= budget)
+            AND coalesce(a.max_bytes >= budget + 2500::bigint * a.wanted, true)
             AND NOT EXISTS (SELECT FROM stafette.ready AS own
                             WHERE own.queue_id = q.id AND own.receiver_id = a.client),
         CASE
@@ -30,10 +33,11 @@ BEGIN
             WHEN a.queue IS NULL AND a.sender IS NULL AND a.context IS NULL
                 THEN 'the request names nothing to read; give a queue, a sender or a context'
             WHEN a.wanted < 1 THEN format('cannot read %s messages; ask for at least one', a.wanted)
-        END
+        END,
+        coalesce(a.max_bytes, 9223372036854775807)
     )::stafette.ask ORDER BY a.place)
-    FROM unnest(clients, queues, senders, contexts, by_arrival, wanted)
-         WITH ORDINALITY AS a (client, queue, sender, context, by_arrival, wanted, place)
+    FROM unnest(clients, queues, senders, contexts, by_arrival, wanted, max_bytes)
+         WITH ORDINALITY AS a (client, queue, sender, context, by_arrival, wanted, max_bytes, place)
     LEFT JOIN LATERAL (SELECT * FROM stafette.clients AS c
                        WHERE c.id = a.client AND c.registered_at IS NOT NULL LIMIT 1) AS c ON true
     LEFT JOIN LATERAL (SELECT * FROM stafette.queues AS q WHERE q.name = a.queue LIMIT 1) AS q ON true
