@@ -34,7 +34,10 @@ CALLS: dict[str, tuple[str, tuple[object, ...]]] = {
         for verb in ("receive", "peek")
         for kind, ask in ASKS.items()
     },
-    "lease": ("SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, NULL, 1e7::bigint, $7)", (*ASKS["queue"], [30.0])),
+    "lease": (
+        "SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, NULL, 1e7::bigint, $7)",
+        (*ASKS["queue"], [30.0]),
+    ),
     "send": (
         "SELECT * FROM stafette.send_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         ([1], [1], ["jobs"], ["bob"], [5], [None], [None], [b""], [None], [None], [None], [False]),

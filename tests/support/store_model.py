@@ -16,7 +16,14 @@ from typing import Literal, ParamSpec, TypeVar
 import msgspec
 
 from stafette import errors
-from stafette.database.messages import DEFAULT_BUDGET, ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
+from stafette.database.messages import (
+    DEFAULT_BUDGET,
+    ExtendRequest,
+    LeaseRequest,
+    NackRequest,
+    ReadRequest,
+    SendRequest,
+)
 from stafette.database.monitoring import Overview
 from stafette.database.queues import Counts
 from stafette.model import Headers, LeaseRef, Message, QueueOptions

@@ -56,7 +56,7 @@ class NativeConnection(asyncio.Protocol):
                 else:
                     core.request(session, request, now)
             else:
-                core.received(session, now, partial=self._reader.partial, complete_frame=complete_frame)
+                core.received(session, now, begun=self._reader.begun, complete_frame=complete_frame)
         except FrameTooLarge as error:
             core.end_stream(session, MessageTooLarge(f"{error}; send less at once"), now)
         runtime.flush()

@@ -7,9 +7,9 @@ from typing import Any
 
 from stafette.broker.core.broker import Outcome
 from stafette.broker.core.dispatcher import Batch
-from stafette.broker.core.operation import ACK, EXTEND, LEASE, NACK, PEEK, RECEIVE, SEND, Operation
+from stafette.broker.core.operation import ACK, EXTEND, LARGE_SEND, LEASE, NACK, PEEK, RECEIVE, SEND, Operation
 from stafette.broker.core.session import Session
-from stafette.database.messages import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
+from stafette.database.messages import BatchFull, ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.errors import StafetteError
 from stafette.model import LeaseRef
@@ -22,11 +22,13 @@ Perform = Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]]
 class Operations:
     """The database calls for each kind of request."""
 
-    def __init__(self, store: Store, *, arrived: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, *, answer_bytes: int, arrived: Callable[[str], None]) -> None:
         self._store = store
+        self._answer_bytes = answer_bytes
         self._arrived = arrived
         self._batched: dict[Operation, Perform] = {
             SEND: self._send,
+            LARGE_SEND: self._send,
             RECEIVE: self._receive,
             PEEK: self._peek,
             LEASE: self._lease,
@@ -70,19 +72,22 @@ class Operations:
         ]
 
     async def _receive(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        return _messages(items, await self._store.messages.receive([_read(*item) for item in items]))
+        asks = [_read(*item) for item in items]
+        return _read_answers(wire.Messages, items, await self._store.messages.receive(asks, budget=self._answer_bytes))
 
     async def _peek(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        return _messages(items, await self._store.messages.peek([_read(*item) for item in items]))
+        asks = [_read(*item) for item in items]
+        return _read_answers(wire.Messages, items, await self._store.messages.peek(asks, budget=self._answer_bytes))
 
     async def _lease(self, items: Sequence[Item]) -> Sequence[Outcome]:
         answers = await self._store.messages.lease(
-            [LeaseRequest(session.client, request.selection, request.seconds) for session, request in items]
+            [
+                LeaseRequest(session.client, request.selection, request.seconds, max_bytes=session.max_answer)
+                for session, request in items
+            ],
+            budget=self._answer_bytes,
         )
-        return [
-            answer if isinstance(answer, StafetteError) else wire.Leases(request.id, answer)
-            for (_, request), answer in zip(items, answers, strict=True)
-        ]
+        return _read_answers(wire.Leases, items, answers)
 
     async def _ack(self, items: Sequence[Item]) -> Sequence[Outcome]:
         return _done_answers(
@@ -110,7 +115,11 @@ class Operations:
 
     async def _browse(self, session: Session, request: wire.Browse) -> Outcome:
         page = await self._store.messages.browse(
-            request.queue, viewer=session.client, after=request.after, limit=request.limit
+            request.queue,
+            viewer=session.client,
+            after=request.after,
+            limit=request.limit,
+            budget=self._answer_bytes if session.max_answer is None else min(self._answer_bytes, session.max_answer),
         )
         return wire.Messages(request.id, page)
 
@@ -153,12 +162,14 @@ class Operations:
 
 
 def _read(session: Session, request: Any) -> ReadRequest:
-    return ReadRequest(session.client, request.selection)
+    return ReadRequest(session.client, request.selection, max_bytes=session.max_answer)
 
 
-def _messages(items: Sequence[Item], answers: Sequence[Any]) -> list[Outcome]:
+def _read_answers(
+    kind: type[wire.Messages | wire.Leases], items: Sequence[Item], answers: Sequence[Any]
+) -> list[Outcome]:
     return [
-        answer if isinstance(answer, StafetteError) else wire.Messages(request.id, answer)
+        kind(request.id, answer) if type(answer) is list else None if type(answer) is BatchFull else answer
         for (_, request), answer in zip(items, answers, strict=True)
     ]
 

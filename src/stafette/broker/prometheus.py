@@ -37,11 +37,16 @@ class BrokerCollector(Collector):
         yield _gauge("clients_connected", "Clients with a session.", len(core.sessions))
         yield _gauge("connections", "Open connections, with or without a session.", len(core.connected))
         yield _gauge("requests_in_flight", "Requests in the dispatcher or the database.", core.dispatcher.outstanding)
+        yield _gauge("in_flight_bytes", "Bytes of requests in flight.", core.admission.bytes)
+        yield _gauge("arriving_bytes", "Bytes of large frames that are arriving.", core.large_frames.bytes)
+        unsent = sum(session.connection.unsent for session in core.connected.copy())
+        yield _gauge("unsent_bytes", "Bytes of answers that clients have yet to read.", unsent)
         yield _gauge("reads_parked", "Reads that wait for a message.", len(core.waiting))
         yield _gauge("uptime_seconds", "Since the start of this process.", self._runtime.uptime)
         yield _counter("requests", "Answers to accepted requests.", ("operation", "outcome"), metrics.requests())
         refusals = {(reason,): count for reason, count in core.admission.refusals.copy().items()}
         yield _counter("refusals", "Requests and connections refused at once.", ("reason",), refusals)
+        yield _counter("refused_bytes", "Bytes of requests refused by size.", (), {(): core.admission.refused_bytes})
         rounds = metrics.rounds.copy()
         yield _counter("upkeep_rounds", "Rounds of each maintenance service.", ("service", "outcome"), rounds)
         batches = {(): sum(metrics.batch_requests.counts)}

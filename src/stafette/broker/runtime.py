@@ -29,7 +29,7 @@ from stafette.broker.core.effects import (
     Woken,
 )
 from stafette.broker.core.session import Session
-from stafette.broker.limits import BROKER_LEASE_SECONDS, Limits
+from stafette.broker.limits import BROKER_LEASE_SECONDS, UNSENT_CHECK, Limits
 from stafette.broker.notifications import Notifications
 from stafette.broker.operations import Operations
 from stafette.broker.tracing import Tracing
@@ -67,8 +67,10 @@ class Runtime:
         self.require_secrets = require_secrets
         self.tracing = tracing
         self.notifications: Notifications | None = None
-        self._operations = Operations(store, arrived=self.core.arrived)
+        self._operations = Operations(store, answer_bytes=limits.answer, arrived=self.core.arrived)
         self._flushing = False
+        self._unsent_checked_at = 0
+        """What had been sent when unread bytes were last added up."""
         self._dispatch_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -110,7 +112,7 @@ class Runtime:
 
     def connection_lost(self, session: Session) -> None:
         """A connection is closed."""
-        self.core.close(session)
+        self.core.close(session, time.monotonic())
         self.flush()
 
     def arrived(self, queue: str) -> None:
@@ -144,6 +146,9 @@ class Runtime:
             while core.effects:
                 for effect in core.take_effects():
                     self._carry_out(effect)
+                if core.metrics.sent_bytes - self._unsent_checked_at > UNSENT_CHECK:
+                    self._unsent_checked_at = core.metrics.sent_bytes
+                    core.bound_unsent()
             self._flushing = False
         if core.dispatcher.has_news and not self._dispatch_scheduled:
             self._dispatch_scheduled = True

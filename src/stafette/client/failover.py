@@ -217,8 +217,8 @@ class Failover:
             transport = self._transport
             if transport is None or not transport.connection.is_open:
                 transport = await self._find_shared(deadline)
-            if transport.congested:
-                await transport.wait_writable(deadline)
+            if transport.congested or not transport.connection.has_room(request):
+                await transport.wait_for_room(request, deadline)
                 if not transport.connection.is_open:
                     continue
             try:

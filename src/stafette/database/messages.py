@@ -91,7 +91,7 @@ class Messages:
         """Store groups of messages, each group as a whole or not at all; its key is that of its first message."""
         return await self._batch(self._send, groups)
 
-    # Reads. Together they get `budget` bytes, and at least one message. One that comes too late for that gets BatchFull.
+    # Reads. Together they get `budget` bytes, and at least one message. One that comes too late gets BatchFull.
 
     async def receive(
         self, requests: Sequence[ReadRequest], *, budget: int = DEFAULT_BUDGET

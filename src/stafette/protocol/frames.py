@@ -51,6 +51,11 @@ class FrameReader:
         """Whether a frame has arrived only in part."""
         return bool(self._partial_frame)
 
+    @property
+    def begun(self) -> int:
+        """Bytes of the frame that has arrived in part; 0 if there is none."""
+        return self._needed if self._partial_frame else 0
+
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Add bytes; yields the payloads of complete frames, also those before one that is too large."""
         if self._partial_frame:

@@ -27,10 +27,11 @@ from stafette.broker.core.effects import (
 )
 from stafette.broker.core.idle_timeouts import IdleTimeouts
 from stafette.broker.core.interests import Interests
+from stafette.broker.core.large_frames import LargeFrames
 from stafette.broker.core.operation import WAITS, ends_session, is_empty, operation_of, queue_of, seconds_to_wait
 from stafette.broker.core.session import Session, State, Ticket
 from stafette.broker.core.waiting_reads import ANY_QUEUE, WaitingReads
-from stafette.broker.limits import Limits
+from stafette.broker.limits import LARGE_FRAME, LARGE_FRAMES, Limits
 from stafette.broker.metrics import Metrics
 from stafette.errors import (
     AlreadyOnline,
@@ -42,8 +43,10 @@ from stafette.errors import (
 )
 from stafette.model import Mode
 from stafette.protocol import messages as wire
+from stafette.protocol.request_size import request_bytes
 
-Outcome = wire.Answer | StafetteError
+Outcome = wire.Answer | StafetteError | None
+"""What came of a request; None: the database did not come to this read, because others of its batch got much."""
 
 _SHUTTING_DOWN = "the broker is shutting down; nothing has happened, try another broker"
 _DISCONNECTED = "an operator has ended this session; nothing has happened, connect again"
@@ -65,8 +68,14 @@ class Broker:
         """Those that are open or leaving, by client."""
         self.metrics = Metrics()
         self.admission = Admission(limits)
-        self.dispatcher = Dispatcher(connections=limits.connections, batch=limits.batch, metrics=self.metrics)
+        self.dispatcher = Dispatcher(
+            connections=limits.connections,
+            batch=limits.batch,
+            batch_bytes=limits.batch_bytes,
+            metrics=self.metrics,
+        )
         self.waiting = WaitingReads()
+        self.large_frames = LargeFrames(LARGE_FRAMES)
         self.interests = Interests()
         self.idle_timeouts = IdleTimeouts()
 
@@ -82,16 +91,18 @@ class Broker:
         self.connected.add(session)
         self.idle_timeouts.await_hello(session, now)
 
-    def close(self, session: Session) -> None:
+    def close(self, session: Session, now: float) -> None:
         """A connection is closed: release its client's name."""
         self.connected.discard(session)
+        self._end_large_frame(session, now)
         self.idle_timeouts.stop(session)
         session.step(State.CLOSED)
         if self.sessions.get(session.client) is session:
             del self.sessions[session.client]
             self.effects.append(ReleaseName(session.client, session.token))
-        self.admission.active -= len(session.take_backlog())
-        self.waiting.forget(session)
+        self._discount(session.take_backlog())
+        for ticket in self.waiting.forget(session):
+            self.admission.bytes -= ticket.size
 
     def pause_writing(self, session: Session, unread: int, now: float) -> None:
         """A client does not keep up with its answers: take no more requests from it."""
@@ -102,17 +113,44 @@ class Broker:
     def resume_writing(self, session: Session, now: float, *, partial: bool) -> None:
         """It has caught up. `partial`: whether the beginning of a frame has arrived."""
         session.write_paused = False
-        self.effects.append(ResumeReading(session))
-        self.idle_timeouts.caught_up(session, now, partial=partial)
+        waits = session in self.large_frames
+        if not waits:
+            self.effects.append(ResumeReading(session))
+        self.idle_timeouts.caught_up(session, now, partial=partial and not waits)
         self.proceed(session, now)
 
-    def received(self, session: Session, now: float, *, partial: bool, complete_frame: bool) -> None:
+    def received(self, session: Session, now: float, *, begun: int, complete_frame: bool) -> None:
         """All requests of a piece of data have been handed over: start on them.
 
-        `partial`: whether it ends with the beginning of a frame; `complete_frame`: whether it completed a frame.
+        `begun`: the size of the frame with whose beginning it ends, or 0; `complete_frame`: whether it completed one.
         """
         self.proceed(session, now)
-        self.idle_timeouts.received(session, now, partial=partial, complete_frame=complete_frame)
+        self.idle_timeouts.received(session, now, partial=begun > 0, complete_frame=complete_frame)
+        if complete_frame and self.large_frames.bytes:
+            self._end_large_frame(session, now)
+        if begun > LARGE_FRAME and not self.large_frames.begin(session, begun):
+            if not session.write_paused:
+                self.idle_timeouts.excuse(session)
+            self.effects.append(PauseReading(session))
+
+    def _end_large_frame(self, session: Session, now: float) -> None:
+        if session in self.large_frames:
+            self.effects.append(ResumeReading(session))
+        for other in self.large_frames.end(session):
+            if not other.write_paused:
+                self.idle_timeouts.await_frame(other, now)
+                self.effects.append(ResumeReading(other))
+
+    def bound_unsent(self) -> None:
+        """Disconnect the clients with the most unread bytes, until those of all clients are within their limit."""
+        unsent = {session: session.connection.unsent for session in self.connected}
+        total = sum(unsent.values())
+        for session in sorted(unsent, key=unsent.__getitem__, reverse=True):
+            if total <= self.limits.unsent:
+                break
+            total -= unsent[session]
+            self.admission.count_refusal("slow reader")
+            self.effects.append(Abort(session))
 
     def drop_idle(self, now: float) -> None:
         """Hang up on connections whose idle timeout has passed."""
@@ -131,12 +169,15 @@ class Broker:
         """Accept a request, or refuse it at once with the reason."""
         match session.state:
             case State.OPEN:
-                if refusal := self.admission.refusal(session, request):
+                size = request_bytes(request)
+                if refusal := self.admission.refusal(session, request, size):
                     self._refuse(session, request, refusal)
                 else:
-                    self._enqueue(session, request)
+                    self._enqueue(session, request, size)
             case State.AUTHENTICATING if self.admission.may_wait_for_hello(session):
-                self._enqueue(session, request)  # admitted or refused when the client is authenticated
+                self._enqueue(
+                    session, request, request_bytes(request)
+                )  # admitted or refused when the client is authenticated
             case State.NEW if isinstance(request, wire.Hello):
                 session.step(State.AUTHENTICATING)
                 self._hello(session, request, now)
@@ -145,7 +186,7 @@ class Broker:
                 session.step(State.LEAVING)
                 self._hang_up(session, now)
             case State.LEAVING if self._is_leaving(session) and isinstance(request, wire.Bye):
-                self._enqueue(session, request)
+                self._enqueue(session, request, 0)
             case State.LEAVING if self._is_leaving(session):
                 self.admission.count_refusal("Goodbye")
                 self.effects.append(Reply(session, request, self._goodbye(request.id)))
@@ -167,9 +208,15 @@ class Broker:
         self.effects.append(Reply(session, None, wire.failure(0, error)))
         self._hang_up(session, now)
 
-    def _enqueue(self, session: Session, request: wire.Request) -> None:
-        session.enqueue(request)
+    def _enqueue(self, session: Session, request: wire.Request, size: int) -> None:
+        session.enqueue(request, size)
         self.admission.active += 1
+        self.admission.bytes += size
+
+    def _discount(self, backlog: Sequence[Ticket]) -> None:
+        """Requests were taken from a backlog: they no longer count."""
+        self.admission.active -= len(backlog)
+        self.admission.bytes -= sum(ticket.size for ticket in backlog)
 
     def _refuse(self, session: Session, request: wire.Request, error: StafetteError) -> None:
         self.admission.count_refusal(type(error).__name__)
@@ -181,29 +228,33 @@ class Broker:
         if not backlog or (session.write_paused and session.state is State.OPEN):
             return
         while backlog and not session.run_size and session.state in (State.OPEN, State.LEAVING):
-            first = backlog[0]
+            first = backlog[0].request
             if type(first) is wire.Echo:
-                self._answer_at_once(session, backlog.popleft(), wire.Echoed(first.id, first.payload))
+                self._answer_at_once(backlog.popleft(), wire.Echoed(first.id, first.payload))
             elif type(first) is wire.Cancel:
-                backlog.popleft()
+                cancel = backlog.popleft()
                 for ticket in self.waiting.cancel(session, first.request, now):
                     self._give_up(ticket)
-                self._answer_at_once(session, first, wire.Done(first.id))
+                self._answer_at_once(cancel, wire.Done(first.id))
             else:
-                operation, run = session.next_run(self.limits.batch, now)
+                operation, run = session.next_run(self.limits.batch, self.limits.batch_bytes, now)
                 if type(first) in WAITS:
                     for ticket in run:
                         if seconds_to_wait(ticket.request):
                             self.waiting.begin_try(ticket)
                 self.dispatcher.submit(operation, run)
 
-    def _answer_at_once(self, session: Session, request: wire.Request, answer: wire.Answer) -> None:
+    def _answer_at_once(self, ticket: Ticket, answer: wire.Answer) -> None:
         self.admission.active -= 1
-        self._settle(session, request, answer)
+        self._settle(ticket, answer)
 
-    def _settle(self, session: Session, request: wire.Request, answer: wire.Answer) -> None:
+    def _settle(self, ticket: Ticket, answer: wire.Answer) -> None:
         """Answer an accepted request."""
+        session, request, size = ticket.session, ticket.request, ticket.size
         session.in_flight -= 1
+        if size:
+            session.in_flight_bytes -= size
+            self.admission.bytes -= size
         self.metrics.answer(request, answer)
         self.effects.append(Reply(session, request, answer))
 
@@ -220,10 +271,41 @@ class Broker:
 
     def complete(self, batch: Batch, outcomes: Sequence[Outcome], now: float) -> None:
         """The outcomes of a batch, in its order. `dispatcher.finished` must have been called."""
+        not_reached: list[Ticket] = []
         for ticket, outcome in zip(batch.tickets, outcomes, strict=True):
-            self._finish(ticket, outcome, now)
+            if outcome is None:
+                not_reached.append(ticket)
+            else:
+                self._finish(ticket, outcome, now)
+        if not_reached:
+            self._put_back(not_reached)
 
-    def _finish(self, ticket: Ticket, outcome: Outcome, now: float) -> None:
+    def _put_back(self, tickets: Sequence[Ticket]) -> None:
+        """The batch had all its bytes before it came to these reads: they are the next of their sessions, or try again.
+
+        So a client that does not read its answers gets no more of them.
+        """
+        runs: dict[Session, list[Ticket]] = {}
+        for ticket in tickets:
+            self.dispatcher.outstanding -= 1
+            if seconds_to_wait(ticket.request):
+                self.waiting.end_try(ticket)
+            if ticket.session.state is State.CLOSED:
+                self._discount([ticket])
+                if ticket.deadline:
+                    self._end_wait(ticket)
+            elif ticket.deadline:
+                self.admission.active -= 1
+                self.waiting.retry(ticket)
+                self._retry([ticket])
+            else:
+                runs.setdefault(ticket.session, []).append(ticket)
+        for session, run in runs.items():
+            session.put_back(run)
+            session.run_size -= len(run)
+            self.effects.append(Proceed(session))
+
+    def _finish(self, ticket: Ticket, outcome: wire.Answer | StafetteError, now: float) -> None:
         """Answer a request that is back from the database; a read that got nothing waits if it may."""
         session, request = ticket.session, ticket.request
         answer = wire.failure(request.id, outcome) if isinstance(outcome, StafetteError) else outcome
@@ -242,7 +324,7 @@ class Broker:
         if not waits:
             if not first_try:
                 self._end_wait(ticket)
-            self._settle(session, request, answer)
+            self._settle(ticket, answer)
             if ends_session(session.name, request, answer):
                 self._end_session(session, now)
         if first_try:
@@ -263,9 +345,9 @@ class Broker:
         if session.state is State.OPEN:
             session.step(State.LEAVING)
         backlog = session.take_backlog()
-        self.admission.active -= len(backlog)
-        for request in backlog:
-            self._refuse(session, request, NotAuthenticated(_ENDED))
+        self._discount(backlog)
+        for ticket in backlog:
+            self._refuse(session, ticket.request, NotAuthenticated(_ENDED))
         self._hang_up(session, now)
 
     # Reads that wait
@@ -327,7 +409,7 @@ class Broker:
             answer = wire.Leases(request.id, [])
         else:
             answer = wire.Messages(request.id, [])
-        self._settle(session, request, answer)
+        self._settle(ticket, answer)
 
     # Hellos
 
@@ -370,6 +452,7 @@ class Broker:
         session.client, session.token, session.name = client, token, name
         session.mode = mode if hello.mode == "full" else "read-only"
         session.timeout = hello.timeout
+        session.max_answer = hello.max_answer
         if (older := self.sessions.pop(client, None)) and not older.disconnecting:
             self.effects.append(
                 Abort(older)
@@ -383,9 +466,9 @@ class Broker:
         session.step(State.OPEN)
         self.effects += [Open(session), Reply(session, hello, self._welcome(session, hello))]
         earlier = session.take_backlog()
-        self.admission.active -= len(earlier)
-        for request in earlier:
-            self.request(session, request, now)
+        self._discount(earlier)
+        for ticket in earlier:
+            self.request(session, ticket.request, now)
         self.proceed(session, now)
 
     def _welcome(self, session: Session, hello: wire.Hello) -> wire.Welcome:
@@ -397,7 +480,7 @@ class Broker:
             broker=self.name,
             max_frame=self.limits.frame,
             max_in_flight=self.limits.in_flight_per_client,
-            max_in_flight_bytes=64 * 1024 * 1024,
+            max_in_flight_bytes=self.limits.in_flight_bytes_per_client,
         )
 
     # The end

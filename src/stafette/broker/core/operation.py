@@ -15,10 +15,12 @@ from stafette.protocol import messages as wire
 class Operation:
     """How requests of one kind are processed: in batches or singly."""
 
-    __slots__ = ("batched", "hands_out", "name")
+    __slots__ = ("alone", "batched", "hands_out", "name")
 
-    def __init__(self, name: str, *, batched: bool = True, hands_out: bool = False) -> None:
+    def __init__(self, name: str, *, batched: bool = True, hands_out: bool = False, alone: bool = False) -> None:
         self.name = name
+        self.alone = alone
+        """Whether it has one call in progress at most."""
         self.batched = batched
         self.hands_out = hands_out
         """Whether it removes messages from the queue and gives them to the client."""
@@ -40,6 +42,8 @@ class Operation:
 
 
 SEND = Operation("send")
+LARGE_SEND = Operation("large send", alone=True)
+"""Runs of sends with many bytes. They have one connection at most, so that the others are for short calls."""
 RECEIVE = Operation("receive", hands_out=True)
 PEEK = Operation("peek")
 LEASE = Operation("lease", hands_out=True)
