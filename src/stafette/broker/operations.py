@@ -11,9 +11,12 @@ from stafette.broker.core.operation import ACK, EXTEND, LARGE_SEND, LEASE, NACK,
 from stafette.broker.core.session import Session
 from stafette.database.messages import BatchFull, ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
-from stafette.errors import StafetteError
+from stafette.errors import MessageTooLarge, StafetteError
 from stafette.model import LeaseRef
 from stafette.protocol import messages as wire
+
+NAMES_BYTES = 2_500
+"""The names in a message take no more: three of 200 characters, of four bytes each."""
 
 Item = tuple[Session, Any]
 Perform = Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]]
@@ -114,14 +117,16 @@ class Operations:
         return wire.Done(request.id)
 
     async def _browse(self, session: Session, request: wire.Browse) -> Outcome:
+        limit, budget, takes = request.limit, self._answer_bytes, session.max_answer
+        if takes is not None:  # half of it for the names
+            limit, budget = min(limit, max(1, takes // (2 * NAMES_BYTES))), min(budget, takes // 2)
         page = await self._store.messages.browse(
-            request.queue,
-            viewer=session.client,
-            after=request.after,
-            limit=request.limit,
-            budget=self._answer_bytes if session.max_answer is None else min(self._answer_bytes, session.max_answer),
+            request.queue, viewer=session.client, after=request.after, limit=limit, budget=budget
         )
-        return wire.Messages(request.id, page)
+        answer = wire.Messages(request.id, page)
+        if takes is not None and len(page) == 1 and len(wire.encode(answer)) > takes:
+            return MessageTooLarge(f"the next message is larger than the {takes} bytes that the client takes")
+        return answer
 
     async def _create_queue(self, session: Session, request: wire.CreateQueue) -> Outcome:
         queue = await self._store.queues.create(

@@ -1,4 +1,4 @@
-"""Batches are bounded by bytes; reads that a batch did not reach go back; large frames and unread answers have limits."""
+"""Batches have a limit of bytes; reads they did not reach go back; large frames and unread answers have limits."""
 
 from __future__ import annotations
 
