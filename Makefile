@@ -56,6 +56,7 @@ bench: $(READY) ## measure, on this machine, as ratios within one run
 	@$(BIN)/python -m bench.database
 	@$(BIN)/python -m bench.broker
 	@$(BIN)/python -m bench.limits
+	@$(BIN)/python -m bench.hostile
 	@$(BIN)/python -m bench.tracing
 	@$(BIN)/python -m bench.pipeline
 
