@@ -34,7 +34,7 @@ LARGE_FRAME = 256 * KIBIBYTE
 LARGE_FRAMES = 64 * MEBIBYTE
 """Bytes of large frames that may be arriving at the same time, over all connections; the others wait for their turn."""
 
-LARGE_SEND_BYTES = 64 * KIBIBYTE
+LARGE_SEND_BYTES = 256 * KIBIBYTE
 """Bytes from which on a run of sends goes apart from the others, which need not wait until it is stored."""
 
 SMALL_SHARE = MEBIBYTE
@@ -72,8 +72,9 @@ class Limits:
     batch: int = 512
     """Requests in one database call: enough to amortise the commit, few enough to answer soon."""
 
-    batch_bytes: int = 16 * MEBIBYTE
-    """Bytes of the requests in one database call, or more if the first run alone has more."""
+    batch_bytes: int = 4 * MEBIBYTE
+    """Bytes of the requests in one database call, or more if the first request alone has more: nobody else is served
+    while they are encoded."""
 
     answer: int = 16 * MEBIBYTE
     """Bytes of messages in the answers of one database call, or more if the first message alone has more."""

@@ -56,14 +56,14 @@ class FrameReader:
         """Bytes of the frame that has arrived in part; 0 if there is none."""
         return self._needed if self._partial_frame else 0
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes | memoryview) -> Iterator[bytes | memoryview]:
         """Add bytes; yields the payloads of complete frames, also those before one that is too large."""
         if self._partial_frame:
             self._partial_frame += data
             if len(self._partial_frame) < self._needed:
                 return
-            data = bytes(self._partial_frame)
-            self._partial_frame.clear()
+            data = memoryview(self._partial_frame)  # a large frame is not copied again
+            self._partial_frame = bytearray()
         position, end = 0, len(data)
         needed = HEADER_BYTES
         while end - position >= HEADER_BYTES:

@@ -14,6 +14,8 @@ class Admission:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._half = limits.in_flight_bytes // 2
+        self._small_share = min(SMALL_SHARE, limits.in_flight_bytes_per_client)
         self.active = 0
         """Requests in backlogs and on their way to or from the database. Reads that wait for a message do not count."""
         self.bytes = 0
@@ -28,7 +30,11 @@ class Admission:
             return Overloaded("too many requests of this client are in flight; read answers first")
         if self.active >= self._limits.in_flight:
             return Overloaded("the broker is overloaded; try again later")
-        if size and (error := self._byte_refusal(session, size)):
+        if (
+            size
+            and (self.bytes + size > self._half or session.in_flight_bytes + size > self._small_share)
+            and (error := self._byte_refusal(session, size))
+        ):
             self.refused_bytes += size
             return error
         if type(request) is Hello:
@@ -47,7 +53,7 @@ class Admission:
                     f" {limits.in_flight_bytes_per_client}; send less at once, or to fewer queues"
                 )
             return Overloaded("too many bytes of this client are in flight; read answers first")
-        if of_all > limits.in_flight_bytes or (2 * of_all > limits.in_flight_bytes and of_client > SMALL_SHARE):
+        if of_all > limits.in_flight_bytes or (of_all > self._half and of_client > SMALL_SHARE):
             return Overloaded("too many bytes are in flight at the broker; try again later")
         return None
 

@@ -286,14 +286,15 @@ class Broker:
         So a client that does not read its answers gets no more of them.
         """
         runs: dict[Session, list[Ticket]] = {}
+        closed: set[str] = set()
         for ticket in tickets:
             self.dispatcher.outstanding -= 1
             if seconds_to_wait(ticket.request):
                 self.waiting.end_try(ticket)
             if ticket.session.state is State.CLOSED:
                 self._discount([ticket])
-                if ticket.deadline:
-                    self._end_wait(ticket)
+                self.waiting.settle(ticket)
+                closed.add(queue_of(ticket.request) or ANY_QUEUE)
             elif ticket.deadline:
                 self.admission.active -= 1
                 self.waiting.retry(ticket)
@@ -304,6 +305,8 @@ class Broker:
             session.put_back(run)
             session.run_size -= len(run)
             self.effects.append(Proceed(session))
+        if closed:  # others may take what was locked for them
+            self.wake_reads(closed)
 
     def _finish(self, ticket: Ticket, outcome: wire.Answer | StafetteError, now: float) -> None:
         """Answer a request that is back from the database; a read that got nothing waits if it may."""

@@ -126,11 +126,11 @@ def test_a_message_counts_once_for_every_queue() -> None:
     [refusal] = alice.take_answers()
     assert isinstance(refusal, wire.Failed)
     assert (refusal.name, refusal.outcome) == ("MessageTooLarge", "not done")
-    assert "1025600 bytes" in refusal.sentence
+    assert f"{100 * (10_000 + STORED_MESSAGE)} bytes" in refusal.sentence
     script.say(alice, large(3, 10_000, queues=90))
     assert alice.answers == []
-    assert script.core.admission.bytes == alice.session.in_flight_bytes == 90 * 10_256
-    assert script.core.admission.refused_bytes == 1_025_600
+    assert script.core.admission.bytes == alice.session.in_flight_bytes == 90 * (10_000 + STORED_MESSAGE)
+    assert script.core.admission.refused_bytes == 100 * (10_000 + STORED_MESSAGE)
 
 
 def test_one_client_has_its_limit_of_bytes() -> None:
