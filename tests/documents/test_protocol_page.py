@@ -96,7 +96,12 @@ def test_the_limits_are_those_of_the_broker() -> None:
     defaults = limits.Limits()
     assert limits.SILENT_SECONDS == 3
     assert limits.HELLO_SECONDS == limits.FRAME_SECONDS
-    for name in ("frame", "clients", "in_flight_per_client", "in_flight"):
+    assert numbers.pop("in_flight_bytes") == [defaults.in_flight_bytes, limits.SMALL_SHARE]
+    assert numbers.pop("frames beyond 262,144 bytes that have arrived in part") == [limits.LARGE_FRAMES]
+    assert limits.LARGE_FRAME == 262_144
+    for name in (
+        *("frame", "clients", "in_flight_per_client", "in_flight", "in_flight_bytes_per_client", "answer", "unsent"),
+    ):
         assert numbers.pop(name) == [getattr(defaults, name)]
     assert numbers == {
         "frame before the welcome": [limits.HELLO_FRAME],

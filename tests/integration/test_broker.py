@@ -73,7 +73,7 @@ async def test_a_full_server_says_so(brokers: Callable[..., Awaitable[tuple[obje
 async def test_too_many_requests_are_refused_and_the_others_served(
     brokers: Callable[..., Awaitable[tuple[object, str]]], connect: Connect
 ) -> None:
-    _, url = await brokers(in_flight_per_client=10)
+    _, url = await brokers(in_flight=10)
     alice = await connect("alice", url)
     await alice.create_queue("jobs")
     answers = await asyncio.gather(*(alice.send("jobs", b"") for _ in range(100)), return_exceptions=True)

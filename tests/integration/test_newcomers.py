@@ -15,14 +15,15 @@ from stafette.model import Draft, Message, Selection
 from tests.support.waiting import until
 
 HELD_UP = """
-    ALTER FUNCTION stafette.take_batch(stafette.ask[]) RENAME TO take_batch_at_last;
-    CREATE FUNCTION stafette.take_batch(asks stafette.ask[]) RETURNS TABLE (
+    ALTER FUNCTION stafette.take_batch(stafette.ask[], bigint) RENAME TO take_batch_at_last;
+    CREATE FUNCTION stafette.take_batch(asks stafette.ask[], budget bigint) RETURNS TABLE (
         place integer, id bigint, store_id integer, receiver_id integer, sender_id integer, rank smallint,
-        deliveries smallint, context bigint, arrived_at timestamptz, expires_at timestamptz, headers jsonb, body bytea
+        deliveries smallint, context bigint, arrived_at timestamptz, expires_at timestamptz, headers jsonb, body bytea,
+        fault integer, detail text
     ) LANGUAGE plpgsql AS $$
     BEGIN
         PERFORM pg_advisory_xact_lock(1);
-        RETURN QUERY SELECT * FROM stafette.take_batch_at_last(asks);
+        RETURN QUERY SELECT * FROM stafette.take_batch_at_last(asks, budget);
     END
     $$;
     """

@@ -16,7 +16,7 @@ from stafette.database.store import Store
 from stafette.model import QueueOptions
 from tests.support.query_plans import Scan, scans
 
-READS = "SELECT * FROM stafette.{}($1, $2, $3, $4, $5, $6)"
+READS = "SELECT * FROM stafette.{}($1, $2, $3, $4, $5, $6, NULL, 1e7::bigint)"
 ONE = [1]
 # What each kind of read asks for: client, queue, sender, context, by arrival, count.
 ASKS: dict[str, tuple[object, ...]] = {
@@ -37,9 +37,12 @@ CALLS: dict[str, tuple[str, tuple[object, ...]]] = {
         for verb in ("receive", "peek")
         for kind, ask in ASKS.items()
     },
-    "lease": ("SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7, $8)", (*ASKS["queue"], [30.0], [7])),
+    "lease": (
+        "SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, NULL, 1e7::bigint, $7, $8)",
+        (*ASKS["queue"], [30.0], [7]),
+    ),
     "receive in a session": (
-        "SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        "SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6, NULL, 1e7::bigint, $7, $8, $9, $10, $11, $12)",
         (*ASKS["queue"], 1, [1], [1], [1], [1], [7]),
     ),
     "repeat a receive": ("SELECT * FROM stafette.replay_batch($1, $2, $3, $4)", ([1], [1], [7], [False])),
@@ -51,7 +54,7 @@ CALLS: dict[str, tuple[str, tuple[object, ...]]] = {
         "SELECT * FROM stafette.send_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         ([1], [1], ["jobs"], ["bob"], [5], [None], [None], [b""], [None], [None], [None], [False]),
     ),
-    "browse": ("SELECT * FROM stafette.browse(NULL, 'jobs', 500, 1)", ()),
+    "browse": ("SELECT * FROM stafette.browse(NULL, 'jobs', 500, 1, 1e7::bigint)", ()),
     "waiting queues": ("SELECT * FROM stafette.waiting_queues(3)", ()),
     "ack": ("SELECT stafette.ack_batch($1, $2, $3)", ([1], [1], [1])),
     "nack": ("SELECT stafette.nack_batch($1, $2, $3, $4)", ([1], [1], [1], [None])),

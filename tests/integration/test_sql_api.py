@@ -170,7 +170,7 @@ async def _with_default(url: str, isolation: str) -> Store:
         "SELECT * FROM stafette.ready",
         "DELETE FROM stafette.queues",
         "SELECT stafette.purge(1, 'jobs')",
-        "SELECT * FROM stafette.receive_batch(ARRAY[1], ARRAY['jobs'], NULL, NULL, ARRAY[false], ARRAY[1])",
+        "SELECT * FROM stafette.receive_batch(ARRAY[1], ARRAY['jobs'], NULL, NULL, ARRAY[false], ARRAY[1], NULL, 1000)",
         "SELECT stafette.set_secret('admin', '-', 'alice', NULL)",
     ],
 )

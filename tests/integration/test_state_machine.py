@@ -629,8 +629,8 @@ class StoreMachine(RuleBasedStateMachine):
     def all_messages_look_the_same(self) -> None:
         rows = self.run(
             self.world.connection.fetch(
-                "SELECT b.* FROM stafette.queues AS q, stafette.browse(NULL, q.name, NULL, $1) WITH ORDINALITY AS b"
-                " ORDER BY q.name, b.ordinality",
+                "SELECT b.* FROM stafette.queues AS q,"
+                " stafette.browse(NULL, q.name, NULL, $1, 10000000) WITH ORDINALITY AS b ORDER BY q.name, b.ordinality",
                 PLENTY,
             )
         )

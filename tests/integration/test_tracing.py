@@ -120,7 +120,7 @@ async def test_refused_requests_are_recorded_with_the_reason(traced: Traced) -> 
         answers = await asyncio.gather(*(alice.send("jobs", b"") for _ in range(50)), return_exceptions=True)
         assert any(isinstance(answer, Overloaded) for answer in answers)
 
-    rows = await traced(work, in_flight_per_client=10)
+    rows = await traced(work, in_flight=10)
     client, broker = of(rows, "client"), of(rows, "broker")
     assert {key: row["outcome"] for key, row in client.items()} == {key: row["outcome"] for key, row in broker.items()}
     assert {row["outcome"] for row in client.values()} == {"ok", "Overloaded"}

@@ -27,4 +27,4 @@ cut_in_any_way = pytest.mark.parametrize("cut", [whole, byte_by_byte, in_threes]
 
 
 def read(reader: FrameReader, pieces: Iterable[bytes]) -> list[bytes]:
-    return [payload for piece in pieces for payload in reader.feed(piece)]
+    return [bytes(payload) for piece in pieces for payload in reader.feed(piece)]

@@ -140,12 +140,12 @@ class Script:
                 connection.behind_hello.append(request)
             else:
                 self.core.request(connection.session, request, self.now)
-        self.core.received(connection.session, self.now, partial=partial, complete_frame=bool(requests))
+        self.core.received(connection.session, self.now, begun=int(partial), complete_frame=bool(requests))
         self.flush()
 
     def hang_up(self, connection: ScriptedConnection) -> None:
         """The client is gone."""
-        self.core.close(connection.session)
+        self.core.close(connection.session, self.now)
         self.flush()
 
     def batches(self) -> list[Batch]:

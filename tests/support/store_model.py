@@ -18,7 +18,14 @@ import msgspec
 
 from stafette import errors
 from stafette.database.clients import Claim
-from stafette.database.messages import ExtendRequest, LeaseRequest, NackRequest, ReadRequest, SendRequest
+from stafette.database.messages import (
+    DEFAULT_BUDGET,
+    ExtendRequest,
+    LeaseRequest,
+    NackRequest,
+    ReadRequest,
+    SendRequest,
+)
 from stafette.database.monitoring import Overview
 from stafette.database.queues import Counts
 from stafette.model import Headers, LeaseRef, Message, QueueOptions
@@ -319,9 +326,11 @@ class ModelStore:
         return [answers[place] for place in range(len(asks))]
 
     def _is_plain(self, ask: ReadRequest) -> bool:
-        """Only messages for anyone, by priority, come into question."""
+        """Only messages for anyone, by priority, come into question, and not more bytes than a call hands out."""
         selection = ask.selection
         if selection.queue not in self.queues or self.queues[selection.queue].exclude_own:
+            return False
+        if selection.count > 1 and selection.count * (self.queues[selection.queue].max_body + 100) > DEFAULT_BUDGET:
             return False
         own = [m for m in self._in_queue(selection.queue, "ready") if m.receiver == self._name_of(ask.client)]
         return selection.sender is None and selection.context is None and selection.order == "priority" and not own

@@ -47,6 +47,21 @@ UNREAD_BYTES = 8 * MEBIBYTE
 FAIR_READ = MEBIBYTE
 """Bytes that such a client must read in READ_SECONDS, or it is disconnected."""
 
+LARGE_FRAME = 256 * KIBIBYTE
+"""Bytes of a frame from which on it is read only when there is room for all of it."""
+
+LARGE_FRAMES = 64 * MEBIBYTE
+"""Bytes of large frames that may be arriving at the same time, over all connections; the others wait for their turn."""
+
+LARGE_SEND_BYTES = 256 * KIBIBYTE
+"""Bytes from which on a run of sends goes apart from the others, which need not wait until it is stored."""
+
+SMALL_SHARE = MEBIBYTE
+"""Bytes in flight that a client may have even when others use up half of what the broker takes."""
+
+UNSENT_CHECK = 8 * MEBIBYTE
+"""Bytes of answers after which the unread bytes of all clients are added up again."""
+
 BROKER_LEASE_SECONDS = 10.0
 """How long the names of a crashed broker's clients stay taken. A broker renews its lease three times as often."""
 
@@ -68,11 +83,27 @@ class Limits:
     in_flight_per_client: int = 1_000
     """The same for one connection."""
 
+    in_flight_bytes: int = 256 * MEBIBYTE
+    """Bytes of the requests in flight, over all connections; beyond, Overloaded. Half is kept for small clients."""
+
+    in_flight_bytes_per_client: int = 64 * MEBIBYTE
+    """The same for one connection; a request that is larger than that is MessageTooLarge."""
+
     frame: int = 16 * MEBIBYTE
     """The largest frame of a session."""
 
     batch: int = 512
     """Requests in one database call: enough to amortise the commit, few enough to answer soon."""
+
+    batch_bytes: int = 4 * MEBIBYTE
+    """Bytes of the requests in one database call, or more if the first request alone has more: nobody else is served
+    while they are encoded."""
+
+    answer: int = 16 * MEBIBYTE
+    """Bytes of messages in the answers of one database call, or more if the first message alone has more."""
+
+    unsent: int = 128 * MEBIBYTE
+    """Unread bytes of all clients together; beyond, the client with the most is disconnected."""
 
     connections: int = 4
     """Concurrent database calls."""

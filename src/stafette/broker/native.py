@@ -58,10 +58,10 @@ class NativeConnection(asyncio.Protocol):
                     core.request(session, request, now)
                     if session.state is State.AUTHENTICATING:  # the rest has to wait for the welcome
                         frames.close()
-                        core.received(session, now, partial=False, complete_frame=True)
+                        core.received(session, now, begun=0, complete_frame=True)
                         break
             else:
-                core.received(session, now, partial=self._reader.partial, complete_frame=complete_frame)
+                core.received(session, now, begun=self._reader.begun, complete_frame=complete_frame)
         except FrameTooLarge as error:
             core.end_stream(session, MessageTooLarge(f"{error}; send less at once"), now)
         runtime.flush()

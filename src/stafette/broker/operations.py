@@ -7,9 +7,21 @@ from typing import Any
 
 from stafette.broker.core.broker import Outcome
 from stafette.broker.core.dispatcher import Batch
-from stafette.broker.core.operation import ACK, EXTEND, GIVE_BACK, LEASE, NACK, PEEK, RECEIVE, SEND, Operation
+from stafette.broker.core.operation import (
+    ACK,
+    EXTEND,
+    GIVE_BACK,
+    LARGE_SEND,
+    LEASE,
+    NACK,
+    PEEK,
+    RECEIVE,
+    SEND,
+    Operation,
+)
 from stafette.broker.core.session import Session
 from stafette.database.messages import (
+    BatchFull,
     ExtendRequest,
     GaveUp,
     LeaseRequest,
@@ -18,9 +30,12 @@ from stafette.database.messages import (
     SendRequest,
 )
 from stafette.database.store import Store
-from stafette.errors import StafetteError
+from stafette.errors import MessageTooLarge, StafetteError
 from stafette.model import LeaseRef
 from stafette.protocol import messages as wire
+
+NAMES_BYTES = 2_500
+"""The names in a message take no more: three of 200 characters, of four bytes each."""
 
 Item = tuple[Session, Any]
 Perform = Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]]
@@ -29,13 +44,15 @@ Perform = Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]]
 class Operations:
     """The database calls for each kind of request."""
 
-    def __init__(self, store: Store, *, arrived: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, *, answer_bytes: int, arrived: Callable[[str], None]) -> None:
         self._store = store
+        self._answer_bytes = answer_bytes
         self._arrived = arrived
         self.broker_id = 0
         """The broker in the database, which holds the sessions."""
         self._batched: dict[Operation, Perform] = {
             SEND: self._send,
+            LARGE_SEND: self._send,
             RECEIVE: self._receive,
             PEEK: self._peek,
             LEASE: self._lease,
@@ -84,7 +101,8 @@ class Operations:
             ReadRequest(session.client, request.selection, **_origin(session, request), seen=request.seen)
             for session, request in items
         ]
-        return _messages(items, await self._store.messages.receive(requests, broker=self.broker_id))
+        answers = await self._store.messages.receive(requests, budget=self._answer_bytes, broker=self.broker_id)
+        return _read_answers(wire.Messages, items, answers)
 
     async def _give_back(self, items: Sequence[Item]) -> Sequence[Outcome]:
         requests = [
@@ -97,7 +115,8 @@ class Operations:
         return [wire.Done(request.id) for _, request in items]
 
     async def _peek(self, items: Sequence[Item]) -> Sequence[Outcome]:
-        return _messages(items, await self._store.messages.peek([_read(*item) for item in items]))
+        asks = [_read(*item) for item in items]
+        return _read_answers(wire.Messages, items, await self._store.messages.peek(asks, budget=self._answer_bytes))
 
     async def _lease(self, items: Sequence[Item]) -> Sequence[Outcome]:
         answers = await self._store.messages.lease(
@@ -105,12 +124,10 @@ class Operations:
                 LeaseRequest(session.client, request.selection, request.seconds, **_origin(session, request))
                 for session, request in items
             ],
+            budget=self._answer_bytes,
             broker=self.broker_id,
         )
-        return [
-            answer if isinstance(answer, StafetteError) else wire.Leases(request.id, answer)
-            for (_, request), answer in zip(items, answers, strict=True)
-        ]
+        return _read_answers(wire.Leases, items, answers)
 
     async def _ack(self, items: Sequence[Item]) -> Sequence[Outcome]:
         return _done_answers(
@@ -147,10 +164,16 @@ class Operations:
         return wire.Done(request.id)
 
     async def _browse(self, session: Session, request: wire.Browse) -> Outcome:
+        limit, budget, takes = request.limit, self._answer_bytes, session.max_answer
+        if takes is not None:  # half of it for the names
+            limit, budget = min(limit, max(1, takes // (2 * NAMES_BYTES))), min(budget, takes // 2)
         page = await self._store.messages.browse(
-            request.queue, viewer=session.client, after=request.after, limit=request.limit
+            request.queue, viewer=session.client, after=request.after, limit=limit, budget=budget
         )
-        return wire.Messages(request.id, page)
+        answer = wire.Messages(request.id, page)
+        if takes is not None and len(page) == 1 and len(wire.encode(answer)) > takes:
+            return MessageTooLarge(f"the next message is larger than the {takes} bytes that the client takes")
+        return answer
 
     async def _create_queue(self, session: Session, request: wire.CreateQueue) -> Outcome:
         queue = await self._store.queues.create(
@@ -196,16 +219,24 @@ class Operations:
 
 
 def _origin(session: Session, request: wire.Receive | wire.Lease) -> dict[str, Any]:
-    return {"token": session.token, "session": session.number, "request": request.id, "again": request.again}
+    return {
+        "max_bytes": session.max_answer,
+        "token": session.token,
+        "session": session.number,
+        "request": request.id,
+        "again": request.again,
+    }
 
 
 def _read(session: Session, request: Any) -> ReadRequest:
-    return ReadRequest(session.client, request.selection)
+    return ReadRequest(session.client, request.selection, max_bytes=session.max_answer)
 
 
-def _messages(items: Sequence[Item], answers: Sequence[Any]) -> list[Outcome]:
+def _read_answers(
+    kind: type[wire.Messages | wire.Leases], items: Sequence[Item], answers: Sequence[Any]
+) -> list[Outcome]:
     return [
-        answer if isinstance(answer, StafetteError) else wire.Messages(request.id, answer)
+        kind(request.id, answer) if type(answer) is list else None if type(answer) is BatchFull else answer
         for (_, request), answer in zip(items, answers, strict=True)
     ]
 

@@ -38,6 +38,10 @@ class BrokerCollector(Collector):
         yield _gauge("connections", "Open connections, with or without a session.", len(core.connected))
         yield _gauge("hellos_pending", "Hellos that wait for their welcome.", core.hellos.pending)
         yield _gauge("requests_in_flight", "Requests in the dispatcher or the database.", core.dispatcher.outstanding)
+        yield _gauge("in_flight_bytes", "Bytes of requests in flight.", core.admission.bytes)
+        yield _gauge("arriving_bytes", "Bytes of large frames that are arriving.", core.large_frames.bytes)
+        unsent = sum(session.connection.unsent for session in core.connected.copy())
+        yield _gauge("unsent_bytes", "Bytes of answers that clients have yet to read.", unsent)
         yield _gauge("reads_parked", "Reads that wait for a message.", len(core.waiting))
         yield _gauge("uptime_seconds", "Since the start of this process.", self._runtime.uptime)
         yield _counter("requests", "Answers to accepted requests.", ("operation", "outcome"), metrics.requests())
@@ -45,6 +49,7 @@ class BrokerCollector(Collector):
         yield _counter("refusals", "Requests and connections refused at once.", ("reason",), refusals)
         yield _gauge("received_kept", "Messages received in answers that are not named as seen.", metrics.kept)
         yield _gauge("discarded", "What was deleted or purged and is still stored.", metrics.to_delete)
+        yield _counter("refused_bytes", "Bytes of requests refused by size.", (), {(): core.admission.refused_bytes})
         rounds = metrics.rounds.copy()
         yield _counter("upkeep_rounds", "Rounds of each maintenance service.", ("service", "outcome"), rounds)
         unreadable = {(): self._runtime.store.messages.unreadable}

@@ -33,7 +33,7 @@ from stafette.broker.core.effects import (
 )
 from stafette.broker.core.hellos import HelloOutcome, PendingHello
 from stafette.broker.core.session import Session, Ticket
-from stafette.broker.limits import BROKER_LEASE_SECONDS, SECRETS_AT_ONCE, Limits
+from stafette.broker.limits import BROKER_LEASE_SECONDS, SECRETS_AT_ONCE, UNSENT_CHECK, Limits
 from stafette.broker.notifications import Notifications
 from stafette.broker.operations import Operations
 from stafette.broker.tracing import Tracing
@@ -74,8 +74,10 @@ class Runtime:
         self.started_at = time.monotonic()
         self.tracing = tracing
         self.notifications: Notifications | None = None
-        self._operations = Operations(store, arrived=self.core.arrived)
+        self._operations = Operations(store, answer_bytes=limits.answer, arrived=self.core.arrived)
         self._flushing = False
+        self._unsent_checked_at = 0
+        """What had been sent when unread bytes were last added up."""
         self._dispatch_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -129,7 +131,7 @@ class Runtime:
 
     def connection_lost(self, session: Session) -> None:
         """A connection is closed."""
-        self.core.close(session)
+        self.core.close(session, time.monotonic())
         self.flush()
 
     def arrived(self, queue: str) -> None:
@@ -169,6 +171,9 @@ class Runtime:
                 while core.effects:
                     for effect in core.take_effects():
                         self._carry_out(effect)
+                    if core.metrics.sent_bytes - self._unsent_checked_at > UNSENT_CHECK:
+                        self._unsent_checked_at = core.metrics.sent_bytes
+                        core.bound_unsent()
             finally:
                 self._flushing = False
         if core.dispatcher.has_news and not self._dispatch_scheduled:

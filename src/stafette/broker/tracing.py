@@ -65,7 +65,7 @@ class Tracing:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
 
-    def decode(self, session: Session, payload: bytes, arrived: int) -> Request:
+    def decode(self, session: Session, payload: bytes | memoryview, arrived: int) -> Request:
         """Decode a request that has just arrived, and start its timing."""
         decoding = time.perf_counter_ns()
         request = decode_request(payload)

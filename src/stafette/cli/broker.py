@@ -45,6 +45,15 @@ def broker(
     max_in_flight: Annotated[
         int, typer.Option("--max-in-flight", min=1, help="Maximum number of requests in flight per worker.")
     ] = DEFAULT_LIMITS.in_flight,
+    max_in_flight_bytes: Annotated[
+        int, typer.Option("--max-in-flight-bytes", min=1, help="Maximum bytes of requests in flight per worker.")
+    ] = DEFAULT_LIMITS.in_flight_bytes,
+    max_client_bytes: Annotated[
+        int, typer.Option("--max-client-bytes", min=1, help="Maximum bytes of requests in flight per client.")
+    ] = DEFAULT_LIMITS.in_flight_bytes_per_client,
+    max_unread_bytes: Annotated[
+        int, typer.Option("--max-unread-bytes", min=1, help="Maximum bytes of unread answers per worker.")
+    ] = DEFAULT_LIMITS.unsent,
     batch: Annotated[
         int, typer.Option("--batch", min=1, help="Maximum number of requests in one database call.")
     ] = DEFAULT_LIMITS.batch,
@@ -52,6 +61,12 @@ def broker(
         float | None,
         typer.Option("--key-hours", help="How many hours the keys of sends count; default: the database's, or 24."),
     ] = None,
+    batch_bytes: Annotated[
+        int, typer.Option("--batch-bytes", min=1, help="Maximum bytes of requests in one database call.")
+    ] = DEFAULT_LIMITS.batch_bytes,
+    answer_bytes: Annotated[
+        int, typer.Option("--answer-bytes", min=1, help="Maximum bytes of messages that one database call hands out.")
+    ] = DEFAULT_LIMITS.answer,
     metrics_port: Annotated[
         int | None,
         typer.Option(
@@ -89,7 +104,17 @@ def broker(
         database=database_url(data, database),
         host=host,
         port=port,
-        limits=Limits(connections=connections, clients=max_clients, in_flight=max_in_flight, batch=batch),
+        limits=Limits(
+            connections=connections,
+            clients=max_clients,
+            in_flight=max_in_flight,
+            in_flight_bytes=max_in_flight_bytes,
+            in_flight_bytes_per_client=max_client_bytes,
+            unsent=max_unread_bytes,
+            batch=batch,
+            batch_bytes=batch_bytes,
+            answer=answer_bytes,
+        ),
         insecure=insecure,
         unsafe_durability=unsafe_durability,
         key_hours=current.key_hours,

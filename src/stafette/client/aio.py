@@ -46,7 +46,10 @@ async def connect(
 
 
 class Client:
-    """One client, connected under its name. Use it from one event loop; any number of tasks may share it."""
+    """One client, connected under its name. Use it from one event loop; any number of tasks may share it.
+
+    When it has as many requests or bytes in flight as its broker allows, further calls wait for their turn.
+    """
 
     def __init__(
         self,
@@ -167,7 +170,10 @@ class Client:
         order: Order = "priority",
         wait: float | None = None,
     ) -> list[Message]:
-        """Remove up to `count` messages in one round trip, waiting at most `wait` seconds for the first."""
+        """Remove up to `count` messages in one round trip, waiting at most `wait` seconds for the first.
+
+        There may be fewer although the queue has more: an answer holds as many as fit into 16 MiB, and at least one.
+        """
         selection = Selection(queue, sender, context, order, count)
         return (await self._failover.receive(wire.Receive(0, selection, wait))).messages
 

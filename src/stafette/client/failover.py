@@ -311,8 +311,7 @@ class Failover:
             oldest = self._loop.time() - REPLAY_SECONDS
             self._given_up = {request: at for request, at in self._given_up.items() if at > oldest}
             requests = list(self._given_up)
-            cancels = (self.ask(wire.Cancel(0, request), wire.Done, repeatable=True) for request in requests)
-            outcomes = await asyncio.gather(*cancels, return_exceptions=True)
+            outcomes = await asyncio.gather(*map(self._cancel, requests), return_exceptions=True)
             for request, outcome in zip(requests, outcomes, strict=True):
                 if not isinstance(outcome, TryAgain | InternalError):
                     self._given_up.pop(request, None)
@@ -321,14 +320,22 @@ class Failover:
                 pause = next_pause(pause)
         self._giving_up = None
 
+    async def _cancel(self, request: int) -> None:
+        """Name one request. It does not wait for room, which the requests that are named may take."""
+        deadline = self._loop.time() + self._timeout
+        transport = self._transport
+        if transport is None or not transport.connection.is_open:
+            transport = await self._find_shared(deadline)
+        await transport.ask(wire.Cancel(0, request), deadline)
+
     async def _attempt(self, request: Any, deadline: float) -> wire.Answer:
         """Send a request once, as soon as there is a connection with room for it."""
         while True:
             transport = self._transport
             if transport is None or not transport.connection.is_open:
                 transport = await self._find_shared(search_deadline(self._loop.time(), self._timeout, deadline))
-            if transport.congested:
-                await transport.wait_writable(deadline)
+            if transport.congested or not transport.connection.has_room(request):
+                await transport.wait_for_room(request, deadline)
                 if not transport.connection.is_open:
                     continue
             return await transport.ask(request, deadline)

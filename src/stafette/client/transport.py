@@ -33,13 +33,14 @@ class Transport(asyncio.Protocol):
         self._futures: dict[int, asyncio.Future[Answer]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._writable = asyncio.Event()
-        self._writable.set()
+        self._is_writable = True
+        self._change = asyncio.Event()
+        """Set when the request that waits first may be sent now, or never."""
         self._send_lock = asyncio.Lock()
         self._senders_waiting = 0
         self._closed = asyncio.Event()
         self.congested = False
-        """Whether the broker reads too slowly, or other requests already wait to be sent: use `wait_writable`."""
+        """Whether the broker reads too slowly, or other requests already wait to be sent: use `wait_for_room`."""
 
     @classmethod
     async def open(
@@ -95,17 +96,28 @@ class Transport(asyncio.Protocol):
             self._set_timer(deadline)
         return future
 
-    async def wait_writable(self, deadline: float) -> None:
-        """Wait until the broker has read enough; first come, first served."""
+    async def wait_for_room(self, request: Request, deadline: float) -> None:
+        """Wait until the broker reads, and has answered enough to accept a request; first come, first served.
+
+        The request must be sent before anything else happens. It may be that the connection has ended instead.
+        """
         self._senders_waiting += 1
+        self.congested = True
         try:
             async with asyncio.timeout_at(deadline), self._send_lock:
-                await self._writable.wait()
+                while self.connection.is_open and not (self._is_writable and self.connection.has_room(request)):
+                    self._change.clear()
+                    await self._change.wait()
         except TimeoutError as error:
-            raise RequestTimeout("the broker did not read in time; nothing has happened", outcome="not done") from error
+            raise RequestTimeout(
+                "the broker did not answer earlier requests in time; nothing has happened", outcome="not done"
+            ) from error
         finally:
             self._senders_waiting -= 1
-            self.congested = self._senders_waiting > 0 or not self._writable.is_set()
+            self._note_congestion()
+
+    def _note_congestion(self) -> None:
+        self.congested = self._senders_waiting > 0 or not self._is_writable
 
     def close(self) -> None:
         """Hang up."""
@@ -141,13 +153,14 @@ class Transport(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The broker reads too slowly."""
-        self._writable.clear()
-        self.congested = True
+        self._is_writable = False
+        self._note_congestion()
 
     def resume_writing(self) -> None:
         """It has caught up."""
-        self._writable.set()
-        self.congested = self._senders_waiting > 0
+        self._is_writable = True
+        self._note_congestion()
+        self._change.set()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Fail all pending requests."""
@@ -166,6 +179,7 @@ class Transport(asyncio.Protocol):
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
+        self._change.set()
         self._flush()
         if not self.connection.is_open and self.connection.state is State.CLOSED:
             self._disconnect()
@@ -175,7 +189,7 @@ class Transport(asyncio.Protocol):
             self._writer.write(data)
 
     def _disconnect(self) -> None:
-        self._writable.set()
+        self._change.set()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

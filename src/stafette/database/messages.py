@@ -18,7 +18,7 @@ import msgspec
 
 from stafette.database.connect import Unreadable, Unstorable
 from stafette.database.pool import Pool
-from stafette.errors import InvalidRequest, LeaseLost, StafetteError, from_code
+from stafette.errors import InvalidRequest, LeaseLost, StafetteError, Unavailable, from_code
 from stafette.model import Ask, Draft, Leased, LeaseRef, Message, Selection
 
 Request = TypeVar("Request")
@@ -29,6 +29,16 @@ log = logging.getLogger(__name__)
 
 _NO_QUEUE = "name at least one queue to send to"
 _LEASE_LOST = "the lease has run out or was given up; the message may be in other hands"
+
+
+DEFAULT_BUDGET = 16 * 1024 * 1024
+"""Bytes of messages that a call hands out, and one message more if that is the first."""
+
+
+class BatchFull(Unavailable):
+    """The batch had its bytes before it came to this read: read again."""
+
+    outcome = "not done"
 
 
 class SendRequest(msgspec.Struct, frozen=True, gc=False):
@@ -42,6 +52,8 @@ class SendRequest(msgspec.Struct, frozen=True, gc=False):
 class Origin(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Where a request to read comes from. In a session, its answer is kept until a later request names it as seen."""
 
+    max_bytes: int | None = None
+    """The largest answer that the client takes; None: any."""
     token: int | None = None
     """Of the connection: the request fails if the session has moved to another. None: it comes from no session."""
     session: int | None = None
@@ -104,11 +116,14 @@ class Messages:
         """Store groups of messages, each group as a whole or not at all; its key is that of its first message."""
         return await self._batch(self._send, groups)
 
+    # Reads. Together they get `budget` bytes, and at least one message. One that comes too late gets BatchFull.
+
     async def receive(
-        self, requests: Sequence[ReadRequest], *, broker: int | None = None
+        self, requests: Sequence[ReadRequest], *, budget: int = DEFAULT_BUDGET, broker: int | None = None
     ) -> list[list[Message] | StafetteError]:
         """Pop what each request is due, removed in the transaction that answers; `broker` holds their sessions."""
-        return await self._repeat_or("stafette.replay_batch", _message, partial(self._receive, broker), requests)
+        work = partial(self._receive, budget=budget, broker=broker)
+        return await self._repeat_or("stafette.replay_batch", _message, work, requests)
 
     async def give_back_received(self, requests: Sequence[GaveUp]) -> list[str]:
         """Put messages whose answers nobody saw back into their lanes; returns the queues that have messages again."""
@@ -124,15 +139,18 @@ class Messages:
         """The session has seen the answers to these requests."""
         await self._pool.fetch("SELECT stafette.forget_seen($1, $2)", [session] * len(requests), requests)
 
-    async def peek(self, requests: Sequence[ReadRequest]) -> list[list[Message] | StafetteError]:
+    async def peek(
+        self, requests: Sequence[ReadRequest], *, budget: int = DEFAULT_BUDGET
+    ) -> list[list[Message] | StafetteError]:
         """Show what `receive` would pop, and leave it in its queue."""
-        return await self._batch(self._peek, requests)
+        return await self._batch(partial(self._peek, budget=budget), requests)
 
     async def lease(
-        self, requests: Sequence[LeaseRequest], *, broker: int | None = None
+        self, requests: Sequence[LeaseRequest], *, budget: int = DEFAULT_BUDGET, broker: int | None = None
     ) -> list[list[Leased] | StafetteError]:
         """Hand out messages that come back unless they are acknowledged in time; `broker` holds their sessions."""
-        return await self._repeat_or("stafette.replay_leases", _leased, partial(self._lease, broker), requests)
+        work = partial(self._lease, budget=budget, broker=broker)
+        return await self._repeat_or("stafette.replay_leases", _leased, work, requests)
 
     async def ready(self, asks: Sequence[Ask]) -> list[Ask]:
         """Those of the asks for which something may be ready: one call for all reads that wait."""
@@ -152,10 +170,18 @@ class Messages:
         return await self._batch(self._extend, requests)
 
     async def browse(
-        self, queue: str, *, viewer: int | None = None, after: int | None = None, limit: int = 100
+        self,
+        queue: str,
+        *,
+        viewer: int | None = None,
+        after: int | None = None,
+        limit: int = 100,
+        budget: int = DEFAULT_BUDGET,
     ) -> list[Message]:
         """A page of a queue in order of arrival: what the viewer may see, or for an operator all."""
-        rows = await self._pool.fetch("SELECT * FROM stafette.browse($1, $2, $3, $4)", viewer, queue, after, limit)
+        rows = await self._pool.fetch(
+            "SELECT * FROM stafette.browse($1, $2, $3, $4, $5)", viewer, queue, after, limit, budget
+        )
         return [_message(row) for row in rows]
 
     async def _batch(
@@ -239,12 +265,13 @@ class Messages:
         ]
 
     async def _receive(
-        self, broker: int | None, requests: Sequence[ReadRequest]
+        self, requests: Sequence[ReadRequest], budget: int, broker: int | None
     ) -> list[list[Message] | StafetteError]:
         seen = [(request.session, number) for request in requests if request.session for number in request.seen]
         rows = await self._pool.fetch(
-            "SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+            "SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
             *_columns(requests),
+            budget,
             broker,
             [request.token for request in requests],
             [request.session for request in requests],
@@ -254,14 +281,19 @@ class Messages:
         )
         return _answers(rows, len(requests), _message)
 
-    async def _peek(self, requests: Sequence[ReadRequest]) -> list[list[Message] | StafetteError]:
-        rows = await self._pool.fetch("SELECT * FROM stafette.peek_batch($1, $2, $3, $4, $5, $6)", *_columns(requests))
+    async def _peek(self, requests: Sequence[ReadRequest], budget: int) -> list[list[Message] | StafetteError]:
+        rows = await self._pool.fetch(
+            "SELECT * FROM stafette.peek_batch($1, $2, $3, $4, $5, $6, $7, $8)", *_columns(requests), budget
+        )
         return _answers(rows, len(requests), _message)
 
-    async def _lease(self, broker: int | None, requests: Sequence[LeaseRequest]) -> list[list[Leased] | StafetteError]:
+    async def _lease(
+        self, requests: Sequence[LeaseRequest], budget: int, broker: int | None
+    ) -> list[list[Leased] | StafetteError]:
         rows = await self._pool.fetch(
-            "SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+            "SELECT * FROM stafette.lease_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
             *_columns(requests),
+            budget,
             [request.seconds for request in requests],
             [secrets.randbits(63) for _ in requests],
             broker,
@@ -310,6 +342,7 @@ def _columns(requests: Sequence[ReadRequest]) -> tuple[list[Any], ...]:
         [selection.context for selection in selections],
         [selection.order == "arrival" for selection in selections],
         [selection.count for selection in selections],
+        [request.max_bytes for request in requests],
     )
 
 
@@ -332,7 +365,7 @@ def _answers(
         if fault is None:
             messages[number].append(convert(row))
         else:
-            answers[number] = from_code(fault, row[2])
+            answers[number] = from_code(fault, row[2]) if fault else BatchFull("the batch is full; try again")
     return answers
 
 

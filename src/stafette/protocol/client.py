@@ -18,6 +18,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from enum import Enum, auto
+from math import ceil
 from typing import TypeAlias, get_args
 
 import msgspec
@@ -26,6 +27,7 @@ from stafette.errors import InternalError, MessageTooLarge, RequestTimeout, Staf
 from stafette.protocol import messages as wire
 from stafette.protocol.frames import FrameReader, FrameTooLarge, frame
 from stafette.protocol.messages import Answer, Request, decode_answer, encode
+from stafette.protocol.request_size import request_bytes
 
 FRAME_LIMIT = 256 * 1024 * 1024
 """The largest answer that is accepted: a page of messages, each of the largest size that a queue allows."""
@@ -50,6 +52,10 @@ class NotAccepted(Unavailable):
     """The broker is leaving and did not execute the request: another broker can."""
 
     outcome = "not done"
+
+
+SPARE_REQUESTS = 0.1
+"""Share of the requests in flight that a broker allows which is left for those that the connection sends by itself."""
 
 
 class State(Enum):
@@ -106,13 +112,24 @@ class ClientConnection:
         self.welcome: wire.Welcome | None = None
         self._ids = ids
         self._reader = FrameReader(FRAME_LIMIT)
-        self._max_frame = sys.maxsize
+        self._max_frame = self._max_in_flight = self._max_bytes = sys.maxsize
         self._outgoing: list[bytes] = []
-        self._pending: dict[int, tuple[float, int]] = {}
-        """By request id: its deadline, and the number of pieces of data received before it."""
+        self._pending: dict[int, tuple[float, int, int]] = {}
+        """By request id: its deadline, the number of pieces of data received before it, and its bytes."""
+        self._pending_bytes = 0
         self._pieces = 0
 
     # From the client
+
+    def has_room(self, request: Request) -> bool:
+        """Whether the broker would accept a request now; if not, it has to wait for answers to earlier ones.
+
+        A request that is larger than all that the broker accepts is sent when it is alone, to be refused in a sentence.
+        """
+        pending = self._pending
+        return len(pending) < self._max_in_flight and (
+            not pending or self._pending_bytes + request_bytes(request) <= self._max_bytes
+        )
 
     def request(self, request: Request, deadline: float) -> bytes:
         """The frame to send for a request, which gets an id if it has none. One that is refused has no outcome."""
@@ -126,7 +143,9 @@ class ClientConnection:
             raise MessageTooLarge(
                 f"the request has {len(payload)} bytes; the broker takes at most {self._max_frame} at once"
             )
-        self._pending[request.id] = (deadline, self._pieces)
+        size = request_bytes(request)
+        self._pending[request.id] = (deadline, self._pieces, size)
+        self._pending_bytes += size
         return frame(payload)
 
     def give_back(self, answer: wire.Leases) -> None:
@@ -154,7 +173,8 @@ class ClientConnection:
                     outcomes += self._control(answer, len(payload))
                     if self.fault is not None:
                         break
-                elif self._pending.pop(answer.id, None):
+                elif pending := self._pending.pop(answer.id, None):
+                    self._pending_bytes -= pending[2]
                     outcomes.append((answer.id, answer, len(payload)))
                 elif type(answer) is wire.Leases:
                     self.give_back(answer)
@@ -168,8 +188,9 @@ class ClientConnection:
         """End requests whose deadline has passed, and the connection if no byte came since one of them was sent."""
         outcomes: list[Outcome] = []
         is_silent = False
-        for request_id in [key for key, (deadline, _) in self._pending.items() if deadline <= now]:
-            _, pieces = self._pending.pop(request_id)
+        for request_id in [key for key, (deadline, _, _) in self._pending.items() if deadline <= now]:
+            _, pieces, size = self._pending.pop(request_id)
+            self._pending_bytes -= size
             is_silent = is_silent or pieces == self._pieces
             late = TooLate("no answer came in time; the request may or may not have taken effect")
             outcomes.append((request_id, late, 0))
@@ -182,7 +203,7 @@ class ClientConnection:
 
     def next_deadline(self) -> float | None:
         """When to call `expire`; None while nothing is pending."""
-        return min((deadline for deadline, _ in self._pending.values()), default=None)
+        return min((deadline for deadline, _, _ in self._pending.values()), default=None)
 
     def closed(self, error: Exception | None) -> list[Outcome]:
         """The connection is closed."""
@@ -219,7 +240,12 @@ class ClientConnection:
         elif isinstance(answer, wire.Welcome) and answer.id in self._pending:
             self._move(Event.WELCOME)
             self.welcome, self._max_frame = answer, answer.max_frame
-        return [(answer.id, outcome, size)] if self._pending.pop(answer.id, None) else []
+            self._max_in_flight = max(1, answer.max_in_flight - ceil(SPARE_REQUESTS * answer.max_in_flight))
+            self._max_bytes = answer.max_in_flight_bytes
+        if not (pending := self._pending.pop(answer.id, None)):
+            return []
+        self._pending_bytes -= pending[2]
+        return [(answer.id, outcome, size)]
 
     def _move(self, event: Event) -> None:
         try:
@@ -241,5 +267,6 @@ class ClientConnection:
     def _end(self, error: StafetteError) -> list[Outcome]:
         self._move(Event.END)
         pending, self._pending = self._pending, {}
+        self._pending_bytes = 0
         # Each request gets its own error object: raising one adds to its traceback.
         return [(request_id, type(error)(str(error)), 0) for request_id in pending]

@@ -52,14 +52,19 @@ class FrameReader:
         """Whether a frame has arrived only in part."""
         return bool(self._partial_frame)
 
-    def feed(self, data: bytes) -> Generator[bytes]:
+    @property
+    def begun(self) -> int:
+        """Bytes of the frame that has arrived in part; 0 if there is none."""
+        return self._needed if self._partial_frame else 0
+
+    def feed(self, data: bytes | memoryview) -> Generator[bytes | memoryview]:
         """Add bytes; yields the payloads of complete frames, also those before one that is too large."""
         if self._partial_frame:
             self._partial_frame += data
             if len(self._partial_frame) < self._needed:
                 return
-            data = bytes(self._partial_frame)
-            self._partial_frame.clear()
+            data = memoryview(self._partial_frame)  # a large frame is not copied again
+            self._partial_frame = bytearray()
         position, end = 0, len(data)
         needed = HEADER_BYTES
         try:

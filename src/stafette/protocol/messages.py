@@ -327,7 +327,7 @@ class Undecodable(InvalidRequest):
         self.request_id = request_id
 
 
-def decode_request(payload: bytes) -> Request:
+def decode_request(payload: bytes | memoryview) -> Request:
     """Read a request; raises Undecodable with its id, if it has one."""
     try:
         return _request_decoder.decode(payload)
@@ -335,14 +335,14 @@ def decode_request(payload: bytes) -> Request:
         raise Undecodable(f"not a valid request: {str(error)[:MAX_DETAIL_LENGTH]}", _id_of(payload)) from error
 
 
-def _id_of(payload: bytes) -> int:
+def _id_of(payload: bytes | memoryview) -> int:
     try:
         return _head_decoder.decode(payload).id
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return 0
 
 
-def decode_answer(payload: bytes) -> Answer:
+def decode_answer(payload: bytes | memoryview) -> Answer:
     """Read an answer."""
     return _answer_decoder.decode(payload)
 

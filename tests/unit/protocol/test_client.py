@@ -351,3 +351,55 @@ def test_the_loss_of_a_connection_that_was_cut_off_is_no_news() -> None:
     fault = connection.fault
     assert connection.closed(OSError("reset")) == []
     assert connection.fault is fault
+
+
+# Room
+
+
+def open_with(max_in_flight: int, max_bytes: int) -> ClientConnection:
+    connection = new_connection()
+    limits = (10_000, max_in_flight, max_bytes)
+    receive(connection, wire.Welcome(1, wire.VERSION, 1, "full", "north", *limits))
+    return connection
+
+
+def test_there_is_room_until_nine_tenths_of_the_requests_are_in_flight() -> None:
+    connection = open_with(10, 10_000)
+    pending = ask_several(connection, 9)
+    assert not connection.has_room(wire.Echo(0))
+    receive(connection, wire.Echoed(pending[0], b""))
+    assert connection.has_room(wire.Echo(0))
+
+
+def test_what_the_connection_sends_by_itself_needs_no_room() -> None:
+    connection = open_with(2, 10_000)
+    read = wire.Receive(0, JOBS, 60.0)
+    connection.request(read, DEADLINE)
+    assert not connection.has_room(wire.Echo(0))
+    connection.give_back(leases(9, 7))
+    assert [type(request) for request in sent(connection)] == [wire.Nack]
+    connection.request(wire.Cancel(0, read.id), DEADLINE)
+    connection.request(wire.Bye(0), DEADLINE)
+
+
+def test_bytes_need_room_until_they_are_answered_or_given_up() -> None:
+    connection = open_with(100, 1_000)
+    first, second = ask(connection, wire.Echo(0, bytes(600))), ask(connection, wire.Echo(0, bytes(300)), deadline=5.0)
+    assert connection.has_room(wire.Echo(0, bytes(100)))
+    assert not connection.has_room(wire.Echo(0, bytes(101)))
+    connection.expire(5.0)
+    assert connection.is_open is False or connection.has_room(wire.Echo(0, bytes(400)))
+    assert second != first
+
+
+def test_what_is_larger_than_all_room_is_sent_alone_to_be_refused() -> None:
+    connection = open_with(100, 1_000)
+    assert connection.has_room(wire.Echo(0, bytes(2_000)))
+    first = ask(connection, wire.Echo(0, b"1"))
+    assert not connection.has_room(wire.Echo(0, bytes(2_000)))
+    receive(connection, failed(first))
+    assert connection.has_room(wire.Echo(0, bytes(2_000)))
+
+
+def test_before_the_welcome_nothing_has_to_wait() -> None:
+    assert new_connection().has_room(wire.Echo(0, bytes(2_000)))

@@ -20,7 +20,7 @@ def read_until_refused(reader: FrameReader, pieces: Iterable[bytes]) -> tuple[li
     found, most_kept = list[bytes](), 0
     try:
         for piece in pieces:
-            found.extend(reader.feed(piece))
+            found.extend(map(bytes, reader.feed(piece)))
             most_kept = max(most_kept, len(reader._partial_frame))
     except FrameTooLarge:
         return found, max(most_kept, len(reader._partial_frame))
@@ -64,7 +64,7 @@ def test_any_stream_in_any_pieces(payloads: list[bytes], sizes: list[int], trail
     stream = b"".join(map(frame, payloads)) + trailing
     reader, found = FrameReader(LIMIT), list[bytes]()
     for size in [*sizes, len(stream)]:
-        found += reader.feed(stream[:size])
+        found += map(bytes, reader.feed(stream[:size]))
         stream = stream[size:]
     assert found == payloads
     assert reader.partial == bool(trailing)

@@ -29,6 +29,7 @@ from stafette.broker.core.effects import (
 from stafette.broker.core.hellos import HelloOutcome, Hellos, Opened, PendingHello, SecretDue
 from stafette.broker.core.idle_timeouts import IdleTimeouts
 from stafette.broker.core.interests import Interests
+from stafette.broker.core.large_frames import LargeFrames
 from stafette.broker.core.operation import (
     GIVE_BACK,
     WAITS,
@@ -40,7 +41,7 @@ from stafette.broker.core.operation import (
 )
 from stafette.broker.core.session import Session, State, Ticket, session_number
 from stafette.broker.core.waiting_reads import ANY_QUEUE, WaitingReads
-from stafette.broker.limits import Limits
+from stafette.broker.limits import LARGE_FRAME, LARGE_FRAMES, Limits
 from stafette.broker.metrics import Metrics
 from stafette.errors import (
     NotAuthenticated,
@@ -50,8 +51,10 @@ from stafette.errors import (
     Unavailable,
 )
 from stafette.protocol import messages as wire
+from stafette.protocol.request_size import request_bytes
 
-Outcome = wire.Answer | StafetteError
+Outcome = wire.Answer | StafetteError | None
+"""What came of a request; None: the database did not come to this read, because others of its batch got much."""
 
 _SHUTTING_DOWN = "the broker is shutting down; nothing has happened, try another broker"
 _DISCONNECTED = "an operator has ended this session; nothing has happened, connect again"
@@ -75,8 +78,14 @@ class Broker:
         self.metrics = Metrics()
         self.admission = Admission(limits)
         self.hellos = Hellos()
-        self.dispatcher = Dispatcher(connections=limits.connections, batch=limits.batch, metrics=self.metrics)
+        self.dispatcher = Dispatcher(
+            connections=limits.connections,
+            batch=limits.batch,
+            batch_bytes=limits.batch_bytes,
+            metrics=self.metrics,
+        )
         self.waiting = WaitingReads()
+        self.large_frames = LargeFrames(LARGE_FRAMES)
         self.interests = Interests()
         self.idle_timeouts = IdleTimeouts()
 
@@ -100,9 +109,10 @@ class Broker:
             self.admission.count_refusal("gave way")
             self.effects.append(Abort(session))
 
-    def close(self, session: Session) -> None:
+    def close(self, session: Session, now: float) -> None:
         """A connection is closed: release its client's name."""
         self.connected.discard(session)
+        self._end_large_frame(session, now)
         self.idle_timeouts.stop(session)
         self.hellos.remove(session)
         if session.state is State.CLOSED:
@@ -111,8 +121,13 @@ class Broker:
         if self.sessions.get(session.client) is session:
             del self.sessions[session.client]
             self.effects.append(ReleaseName(session.client, session.token))
-        self.admission.active -= len(session.take_backlog())
-        self.waiting.forget(session)
+        self._drop_requests(session)
+
+    def _drop_requests(self, session: Session) -> None:
+        """Nobody waits for what has not been dispatched, or is parked."""
+        self._discount(session.take_backlog())
+        for ticket in self.waiting.forget(session):
+            self.admission.bytes -= ticket.size
 
     def pause_writing(self, session: Session, unread: int, now: float) -> None:
         """A client does not keep up with its answers: take no more requests from it."""
@@ -123,17 +138,44 @@ class Broker:
     def resume_writing(self, session: Session, now: float, *, partial: bool) -> None:
         """It has caught up. `partial`: whether the beginning of a frame has arrived."""
         session.write_paused = False
-        self.effects.append(ResumeReading(session))
-        self.idle_timeouts.caught_up(session, now, partial=partial)
+        waits = session in self.large_frames
+        if not waits:
+            self.effects.append(ResumeReading(session))
+        self.idle_timeouts.caught_up(session, now, partial=partial and not waits)
         self.proceed(session, now)
 
-    def received(self, session: Session, now: float, *, partial: bool, complete_frame: bool) -> None:
+    def received(self, session: Session, now: float, *, begun: int, complete_frame: bool) -> None:
         """All requests of a piece of data have been handed over: start on them.
 
-        `partial`: whether it ends with the beginning of a frame; `complete_frame`: whether it completed a frame.
+        `begun`: the size of the frame with whose beginning it ends, or 0; `complete_frame`: whether it completed one.
         """
         self.proceed(session, now)
-        self.idle_timeouts.received(session, now, partial=partial, complete_frame=complete_frame)
+        self.idle_timeouts.received(session, now, partial=begun > 0, complete_frame=complete_frame)
+        if complete_frame and self.large_frames.bytes:
+            self._end_large_frame(session, now)
+        if begun > LARGE_FRAME and not self.large_frames.begin(session, begun):
+            if not session.write_paused:
+                self.idle_timeouts.excuse(session)
+            self.effects.append(PauseReading(session))
+
+    def _end_large_frame(self, session: Session, now: float) -> None:
+        if session in self.large_frames:
+            self.effects.append(ResumeReading(session))
+        for other in self.large_frames.end(session):
+            if not other.write_paused:
+                self.idle_timeouts.await_frame(other, now)
+                self.effects.append(ResumeReading(other))
+
+    def bound_unsent(self) -> None:
+        """Disconnect the clients with the most unread bytes, until those of all clients are within their limit."""
+        unsent = {session: session.connection.unsent for session in self.connected}
+        total = sum(unsent.values())
+        for session in sorted(unsent, key=unsent.__getitem__, reverse=True):
+            if total <= self.limits.unsent:
+                break
+            total -= unsent[session]
+            self.admission.count_refusal("slow reader")
+            self.effects.append(Abort(session))
 
     def drop_idle(self, now: float) -> None:
         """Hang up on connections whose idle timeout has passed, and on the oldest of too many silent ones."""
@@ -153,10 +195,11 @@ class Broker:
         """Accept a request, or refuse it at once with the reason."""
         match session.state:
             case State.OPEN:
-                if refusal := self.admission.refusal(session, request):
+                size = request_bytes(request)
+                if refusal := self.admission.refusal(session, request, size):
                     self._refuse(session, request, refusal)
                 else:
-                    self._enqueue(session, request)
+                    self._enqueue(session, request, size)
             case State.NEW if isinstance(request, wire.Hello):
                 session.step(State.AUTHENTICATING)
                 self._hello(session, request, now)
@@ -166,7 +209,7 @@ class Broker:
                 session.step(State.LEAVING)
                 self._hang_up(session, now)
             case State.LEAVING if self._is_leaving(session) and isinstance(request, wire.Bye):
-                self._enqueue(session, request)
+                self._enqueue(session, request, 0)
             case State.LEAVING if self._is_leaving(session):
                 self.admission.count_refusal("Goodbye")
                 self.effects.append(Reply(session, request, self._goodbye(request.id)))
@@ -188,9 +231,15 @@ class Broker:
         self.effects.append(Reply(session, None, wire.failure(0, error)))
         self._hang_up(session, now)
 
-    def _enqueue(self, session: Session, request: wire.Request) -> None:
-        session.enqueue(request)
+    def _enqueue(self, session: Session, request: wire.Request, size: int) -> None:
+        session.enqueue(request, size)
         self.admission.active += 1
+        self.admission.bytes += size
+
+    def _discount(self, backlog: Sequence[Ticket]) -> None:
+        """Requests were taken from a backlog: they no longer count."""
+        self.admission.active -= len(backlog)
+        self.admission.bytes -= sum(ticket.size for ticket in backlog)
 
     def _refuse(self, session: Session, request: wire.Request, error: StafetteError) -> None:
         self.admission.count_refusal(type(error).__name__)
@@ -202,39 +251,47 @@ class Broker:
         if not backlog or (session.write_paused and session.state is State.OPEN):
             return
         while backlog and not session.run_size and session.state in (State.OPEN, State.LEAVING):
-            first = backlog[0]
+            first = backlog[0].request
             if type(first) is wire.Echo:
-                self._answer_at_once(session, backlog.popleft(), wire.Echoed(first.id, first.payload))
-            elif type(first) is wire.Cancel and (ticket := self.waiting.find(session, first.request)):
-                backlog.popleft()
-                self._cancel(ticket, first, now)
+                self._answer_at_once(backlog.popleft(), wire.Echoed(first.id, first.payload))
+            elif type(first) is wire.Cancel and (read := self.waiting.find(session, first.request)):
+                self._cancel(read, backlog.popleft(), now)
             else:
-                operation, run = session.next_run(self.limits.batch, now)
+                operation, run = session.next_run(self.limits.batch, self.limits.batch_bytes, now)
                 if type(first) in WAITS:
                     for ticket in run:
                         if seconds_to_wait(ticket.request):
                             self.waiting.begin_try(ticket)
                 self.dispatcher.submit(operation, run)
 
-    def _cancel(self, ticket: Ticket, cancel: wire.Cancel, now: float) -> None:
+    def _cancel(self, read: Ticket, cancel: Ticket, now: float) -> None:
         """End the wait of a read. If it is in the database, what it takes there is given back when it has returned."""
-        if self.waiting.cancel(ticket, now):
-            self._give_up(ticket)
-            self._answer_at_once(ticket.session, cancel, wire.Done(cancel.id))
+        if self.waiting.cancel(read, now):
+            self._give_up(read)
+            self._answer_at_once(cancel, wire.Done(cancel.request.id))
         else:
-            ticket.cancelled_by = Ticket(ticket.session, cancel, now)
-            ticket.session.run_size = 1
+            cancel.accepted_at = now
+            read.cancelled_by = cancel
+            read.session.run_size = 1
             self.admission.active -= 1
 
-    def _answer_at_once(self, session: Session, request: wire.Request, answer: wire.Answer) -> None:
+    def _answer_at_once(self, ticket: Ticket, answer: wire.Answer) -> None:
         self.admission.active -= 1
-        self._settle(session, request, answer)
+        self._settle(ticket, answer)
 
-    def _settle(self, session: Session, request: wire.Request, answer: wire.Answer) -> None:
+    def _settle(self, ticket: Ticket, answer: wire.Answer) -> None:
         """Answer an accepted request."""
+        self._forget_size(ticket)
+        self.metrics.answer(ticket.request, answer)
+        self.effects.append(Reply(ticket.session, ticket.request, answer))
+
+    def _forget_size(self, ticket: Ticket) -> None:
+        """A request is no longer in flight."""
+        session, size = ticket.session, ticket.size
         session.in_flight -= 1
-        self.metrics.answer(request, answer)
-        self.effects.append(Reply(session, request, answer))
+        if size:
+            session.in_flight_bytes -= size
+            self.admission.bytes -= size
 
     # Batches
 
@@ -249,10 +306,44 @@ class Broker:
 
     def complete(self, batch: Batch, outcomes: Sequence[Outcome], now: float) -> None:
         """The outcomes of a batch, in its order. `dispatcher.finished` must have been called."""
+        not_reached: list[Ticket] = []
         for ticket, outcome in zip(batch.tickets, outcomes, strict=True):
-            self._finish(ticket, outcome, now)
+            if outcome is None:
+                not_reached.append(ticket)
+            else:
+                self._finish(ticket, outcome, now)
+        if not_reached:
+            self._put_back(not_reached)
 
-    def _finish(self, ticket: Ticket, outcome: Outcome, now: float) -> None:
+    def _put_back(self, tickets: Sequence[Ticket]) -> None:
+        """The batch had all its bytes before it came to these reads: they are the next of their sessions, or try again.
+
+        So a client that does not read its answers gets no more of them.
+        """
+        runs: dict[Session, list[Ticket]] = {}
+        closed: set[str] = set()
+        for ticket in tickets:
+            self.dispatcher.outstanding -= 1
+            if seconds_to_wait(ticket.request):
+                self.waiting.end_try(ticket)
+            if ticket.session.state is State.CLOSED:
+                self._discount([ticket])
+                self.waiting.settle(ticket)
+                closed.add(queue_of(ticket.request) or ANY_QUEUE)
+            elif ticket.deadline:
+                self.admission.active -= 1
+                self.waiting.retry(ticket)
+                self._retry([ticket])
+            else:
+                runs.setdefault(ticket.session, []).append(ticket)
+        for session, run in runs.items():
+            session.put_back(run)
+            session.run_size -= len(run)
+            self.effects.append(Proceed(session))
+        if closed:  # others may take what was locked for them
+            self.wake_reads(closed)
+
+    def _finish(self, ticket: Ticket, outcome: wire.Answer | StafetteError, now: float) -> None:
         """Answer a request that is back from the database; a read that got nothing waits if it may."""
         session, request = ticket.session, ticket.request
         answer = wire.failure(request.id, outcome) if isinstance(outcome, StafetteError) else outcome
@@ -277,11 +368,11 @@ class Broker:
             if not first_try:
                 self._end_wait(ticket)
             if not isinstance(outcome, NotAuthenticated):
-                self._settle(session, request, answer)
+                self._settle(ticket, answer)
             elif self._is_leaving(session):
-                self._settle(session, request, self._goodbye(request.id))
+                self._settle(ticket, self._goodbye(request.id))
             else:  # the database knows this session at another connection, where its client repeats the request
-                session.in_flight -= 1
+                self._forget_size(ticket)
                 self._cut_off(session)
             if ends_session(session.name, request, answer):
                 self._end_session(session, now)
@@ -303,9 +394,9 @@ class Broker:
         if session.state is State.OPEN:
             session.step(State.LEAVING)
         backlog = session.take_backlog()
-        self.admission.active -= len(backlog)
-        for request in backlog:
-            self._refuse(session, request, NotAuthenticated(_ENDED))
+        self._discount(backlog)
+        for ticket in backlog:
+            self._refuse(session, ticket.request, NotAuthenticated(_ENDED))
         self._hang_up(session, now)
 
     # Reads that wait
@@ -371,7 +462,7 @@ class Broker:
             answer = wire.Leases(request.id, [])
         else:
             answer = wire.Messages(request.id, [])
-        self._settle(session, request, answer)
+        self._settle(ticket, answer)
 
     # Hellos
 
@@ -442,6 +533,7 @@ class Broker:
         session.number = session_number(hello.session)
         session.mode = opened.mode if hello.mode == "full" else "read-only"
         session.timeout = hello.timeout
+        session.max_answer = hello.max_answer
         if (older := self.sessions.pop(client, None)) and not older.disconnecting:
             self._cut_off(older)  # its session continues here; one that an operator ended still gets its answers
         refusal = self._session_refusal()  # clients may have been admitted meanwhile
@@ -462,7 +554,7 @@ class Broker:
             broker=self.name,
             max_frame=self.limits.frame,
             max_in_flight=self.limits.in_flight_per_client,
-            max_in_flight_bytes=64 * 1024 * 1024,
+            max_in_flight_bytes=self.limits.in_flight_bytes_per_client,
         )
 
     # The end
@@ -484,10 +576,11 @@ class Broker:
     def _dismiss_backlog(self, session: Session) -> None:
         """What was held back because the client reads slowly is not executed: it would not read the answers either."""
         if session.write_paused and not session.run_size:
-            for request in session.take_backlog():
-                self.admission.active -= 1
+            backlog = session.take_backlog()
+            self._discount(backlog)
+            for ticket in backlog:
                 self.admission.count_refusal("Goodbye")
-                self.effects.append(Reply(session, request, self._goodbye(request.id)))
+                self.effects.append(Reply(session, ticket.request, self._goodbye(ticket.request.id)))
 
     @property
     def drained(self) -> bool:
@@ -533,8 +626,7 @@ class Broker:
         session.step(State.CLOSED)
         if self.sessions.get(session.client) is session:
             del self.sessions[session.client]
-        self.admission.active -= len(session.take_backlog())
-        self.waiting.forget(session)
+        self._drop_requests(session)
         self.effects.append(Abort(session))
 
     def _is_leaving(self, session: Session) -> bool:

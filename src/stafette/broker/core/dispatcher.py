@@ -34,9 +34,10 @@ class Batch:
 class Dispatcher:
     """Gathers runs by operation and hands them to free database connections."""
 
-    def __init__(self, *, connections: int, batch: int, metrics: Metrics) -> None:
+    def __init__(self, *, connections: int, batch: int, batch_bytes: int, metrics: Metrics) -> None:
         self._free = connections
         self._batch = batch
+        self._batch_bytes = batch_bytes
         self._metrics = metrics
         self._runs: dict[Operation, deque[tuple[int, list[Ticket]]]] = {}
         self._submitted = False
@@ -88,15 +89,18 @@ class Dispatcher:
 
     def _may_go_beside(self, operation: Operation, runs: int) -> bool:
         """Whether a second call of an operation is worth a connection."""
-        return runs >= WORTH_A_CALL if operation.batched else not operation.alone
+        return not operation.alone and (runs >= WORTH_A_CALL or not operation.batched)
 
     def _take(self, operation: Operation, now: float) -> Batch:
-        """The runs that gathered for an operation, up to the size of a batch."""
+        """The runs that gathered for an operation, up to a batch in requests and bytes; at least one run."""
         runs = self._runs[operation]
         room = self._batch if operation.batched else 1
+        byte_room = self._batch_bytes
         batch = Batch(operation)
         tickets, late = batch.tickets, batch.late
-        while runs and len(tickets) < room:
+        while runs and len(tickets) < room and byte_room > 0:
+            if tickets and operation.alone and sum(ticket.size for ticket in runs[0][1]) > byte_room:
+                break
             run = runs.popleft()[1]
             if not run[0].deadline:
                 self._metrics.queue_seconds.add(now - run[0].accepted_at, len(run))
@@ -108,4 +112,5 @@ class Dispatcher:
                     late.append(ticket)
                 else:
                     tickets.append(ticket)
+                    byte_room -= ticket.size
         return batch

@@ -28,6 +28,14 @@ class IdleTimeouts:
         """A client has to read its last answers and hang up."""
         self._deadlines[session] = now + HANG_UP_SECONDS
 
+    def excuse(self, session: Session) -> None:
+        """A client has to wait for the broker, not the other way round."""
+        self._clear(session)
+
+    def await_frame(self, session: Session, now: float) -> None:
+        """A client may go on with its frame, which has to end."""
+        self._deadlines[session] = now + FRAME_SECONDS
+
     def caught_up(self, session: Session, now: float, *, partial: bool) -> None:
         """A client has read its answers. `partial`: whether it has begun a frame, which has to end."""
         if partial:

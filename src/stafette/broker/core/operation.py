@@ -46,6 +46,8 @@ class Operation:
 
 
 SEND = Operation("send")
+LARGE_SEND = Operation("large send", alone=True)
+"""Runs of sends with many bytes. They have one connection at most, so that the others are for short calls."""
 RECEIVE = Operation("receive", hands_out=True)
 PEEK = Operation("peek")
 LEASE = Operation("lease", hands_out=True)

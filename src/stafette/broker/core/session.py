@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from stafette.broker.core.operation import Operation, operation_of
+from stafette.broker.core.operation import LARGE_SEND, SEND, Operation, operation_of
+from stafette.broker.limits import LARGE_SEND_BYTES
 from stafette.model import Mode, Selection
 from stafette.protocol.messages import Request
 
@@ -54,12 +55,15 @@ def session_number(shown: int | None) -> int | None:
 class Ticket:
     """One request on its way to its answer."""
 
-    __slots__ = ("accepted_at", "cancelled_by", "deadline", "request", "session")
+    __slots__ = ("accepted_at", "cancelled_by", "deadline", "request", "session", "size")
 
-    def __init__(self, session: Session, request: Request, accepted_at: float) -> None:
+    def __init__(self, session: Session, request: Request, accepted_at: float, size: int = 0) -> None:
         self.session = session
         self.request = request
         self.accepted_at = accepted_at
+        """When its turn came: the earlier requests of its session were done."""
+        self.size = size
+        """Its bytes, as limits count them."""
         self.deadline = 0.0
         """When a read that got nothing stops waiting; 0: not tried yet. A waiting read does not block its session."""
         self.cancelled_by: Ticket | None = None
@@ -75,6 +79,8 @@ class Session:
         "connection",
         "disconnecting",
         "in_flight",
+        "in_flight_bytes",
+        "max_answer",
         "mode",
         "name",
         "number",
@@ -98,12 +104,16 @@ class Session:
         """What tells this connection from others of the same client."""
         self.name = ""
         self.mode: Mode = "read-only"
-        self.backlog: deque[Request] | None = None
+        self.max_answer: int | None = None
+        """Bytes of the largest answer that the client takes; None: any."""
+        self.backlog: deque[Ticket] | None = None
         """Requests that wait for an earlier one of this session."""
         self.run_size = 0
         """Requests of the run that is dispatched; further ones wait in the backlog."""
         self.in_flight = 0
         """Requests accepted and not yet answered."""
+        self.in_flight_bytes = 0
+        """Their bytes."""
         self.disconnecting = False
         """Whether an operator has ended the session, and the client has not yet left. It may connect again."""
         self.write_paused = False
@@ -119,37 +129,50 @@ class Session:
             raise AssertionError(f"a session cannot go from {self.state} to {state}")
         self.state = state
 
-    def enqueue(self, request: Request) -> None:
+    def enqueue(self, request: Request, size: int) -> None:
         """Accept a request; it runs after the earlier ones."""
         if self.backlog is None:
             self.backlog = deque()
         self.in_flight += 1
-        self.backlog.append(request)
+        self.in_flight_bytes += size
+        self.backlog.append(Ticket(self, request, 0.0, size))
 
-    def take_backlog(self) -> Sequence[Request]:
+    def take_backlog(self) -> Sequence[Ticket]:
         """Remove and return the requests that are not yet dispatched."""
         backlog, self.backlog = self.backlog or (), None
         self.in_flight -= len(backlog)
+        self.in_flight_bytes -= sum(ticket.size for ticket in backlog)
         return backlog
 
-    def next_run(self, limit: int, now: float) -> tuple[Operation, list[Ticket]]:
+    def put_back(self, tickets: Sequence[Ticket]) -> None:
+        """Requests of the dispatched run that the database did not come to: they are the next."""
+        if self.backlog is None:
+            self.backlog = deque()
+        self.backlog.extendleft(reversed(tickets))
+
+    def next_run(self, limit: int, byte_limit: int, now: float) -> tuple[Operation, list[Ticket]]:
         """Take the next requests that may share a batch, in their order; the backlog must not be empty.
 
         A session has one run dispatched at a time, so its requests take effect in the order in which they were sent.
         """
         backlog = self.backlog
         assert backlog
-        request = backlog.popleft()
-        operation = operation_of(request)
-        run = [Ticket(self, request, now)]
+        first = backlog.popleft()
+        first.accepted_at = now
+        operation = operation_of(first.request)
+        run, size = [first], first.size
         selections: dict[str | None, Selection] = {}
-        if backlog and operation.combines(selections, request):
+        if backlog and operation.combines(selections, first.request):
             while (
                 backlog
                 and len(run) < limit
-                and operation_of(backlog[0]) is operation
-                and operation.combines(selections, backlog[0])
+                and size + backlog[0].size <= byte_limit
+                and operation_of(backlog[0].request) is operation
+                and operation.combines(selections, backlog[0].request)
             ):
-                run.append(Ticket(self, backlog.popleft(), now))
+                ticket = backlog.popleft()
+                ticket.accepted_at = now
+                run.append(ticket)
+                size += ticket.size
         self.run_size = len(run)
-        return operation, run
+        return LARGE_SEND if operation is SEND and size >= LARGE_SEND_BYTES else operation, run

@@ -167,13 +167,14 @@ class WaitingReads:
         parked = [ticket for tickets in self._parked.values() for ticket in tickets]
         return [ticket for ticket in parked if self._stop_waiting(ticket)]
 
-    def forget(self, session: Session) -> None:
-        """Drop the reads of a client that has gone, without an answer."""
+    def forget(self, session: Session) -> list[Ticket]:
+        """Drop the reads of a client that has gone, without an answer; returns those that were parked."""
         tickets = self._by_session.pop(session, {})
         self._waiting -= len(tickets)
         for ticket, key in tickets.items():
             if key is not None:
                 self._remove(ticket, key)
+        return [ticket for ticket, key in tickets.items() if key is not None]
 
     def _end_waits(self, tickets: list[Ticket], now: float) -> list[Ticket]:
         for ticket in tickets:

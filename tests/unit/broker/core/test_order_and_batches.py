@@ -21,8 +21,8 @@ def run(*numbers: int, timeout: float = 1e9, accepted_at: float = 0.0) -> list[T
     return [Ticket(session, send(number), accepted_at) for number in numbers]
 
 
-def dispatcher(connections: int = 4, batch: int = 512) -> Dispatcher:
-    return Dispatcher(connections=connections, batch=batch, metrics=Metrics())
+def dispatcher(connections: int = 4, batch: int = 512, batch_bytes: int = 2**24) -> Dispatcher:
+    return Dispatcher(connections=connections, batch=batch, batch_bytes=batch_bytes, metrics=Metrics())
 
 
 def test_consecutive_sends_of_a_session_are_one_run() -> None:
@@ -212,13 +212,13 @@ def test_nobody_who_has_gone_is_given_messages_but_what_it_sent_is_stored() -> N
 
 def test_how_long_requests_waited_is_counted_once() -> None:
     metrics = Metrics()
-    one = Dispatcher(connections=1, batch=8, metrics=metrics)
+    one = Dispatcher(connections=1, batch=8, batch_bytes=2**24, metrics=metrics)
     one.submit(SEND, run(1, 2, accepted_at=1.0))
     one.next_batch(3.0)
     assert (metrics.queue_seconds.total, sum(metrics.queue_seconds.counts)) == (4.0, 2)
     [again] = run(3)
     again.deadline = 10.0  # a read that waits and tries again
-    other = Dispatcher(connections=1, batch=8, metrics=metrics)
+    other = Dispatcher(connections=1, batch=8, batch_bytes=2**24, metrics=metrics)
     other.submit(SEND, [again])
     other.next_batch(3.0)
     assert sum(metrics.queue_seconds.counts) == 2

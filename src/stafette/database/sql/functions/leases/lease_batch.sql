@@ -3,8 +3,8 @@
 -- the caller draws a number for each ask, from which each of its messages gets another.
 CREATE OR REPLACE FUNCTION stafette.lease_batch(
     clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
-    seconds double precision[], lease_tokens bigint[], broker integer DEFAULT NULL, tokens bigint[] DEFAULT NULL,
-    sessions bigint[] DEFAULT NULL, request_ids bigint[] DEFAULT NULL
+    max_bytes bigint[], budget bigint, seconds double precision[], lease_tokens bigint[], broker integer DEFAULT NULL,
+    tokens bigint[] DEFAULT NULL, sessions bigint[] DEFAULT NULL, request_ids bigint[] DEFAULT NULL
 ) RETURNS SETOF stafette.answer
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -14,13 +14,13 @@ DECLARE
 BEGIN
     PERFORM stafette.hold_sessions(broker);
     PERFORM stafette.lock_catalog();
-    asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, true, tokens);
+    asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, max_bytes, budget, true, tokens);
 
     RETURN QUERY
     WITH removed AS MATERIALIZED (
         SELECT t.*, coalesce((SELECT q.id FROM stafette.queues AS q WHERE q.store_id = t.store_id),
                              (stafette.queue_of_store(t.store_id)).id) AS queue_id
-        FROM stafette.take_batch(asks) AS t
+        FROM stafette.take_batch(asks, budget) AS t
     ), lease AS (
         INSERT INTO stafette.leased AS l
             (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
@@ -31,10 +31,10 @@ BEGIN
                ELSE stafette.refuse_unreadable(t.id, (stafette.queue_of_store(t.store_id)).name) END,
                t.body, lease_tokens[t.place] # t.id, clients[t.place],
                now() + seconds[t.place] * interval '1 second', sessions[t.place], request_ids[t.place]
-        FROM removed AS t
+        FROM removed AS t WHERE t.fault IS NULL
         RETURNING l.id, l.token, l.deliveries
     )
-    SELECT t.place, NULL::integer, NULL::text, t.id,
+    SELECT t.place, t.fault, t.detail, t.id,
            coalesce((SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
                     (stafette.queue_of_store(t.store_id)).name),
            coalesce((SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
@@ -43,7 +43,7 @@ BEGIN
            t.context, 10 - t.rank, t.arrived_at,
            k.deliveries::integer, t.headers, t.body, k.token
     FROM removed AS t
-    JOIN lease AS k ON k.id = t.id
+    LEFT JOIN lease AS k ON k.id = t.id
     ORDER BY t.place, CASE WHEN by_arrival[t.place] THEN 0 ELSE t.rank END, t.id;
 
     RETURN QUERY SELECT * FROM stafette.faults(asks);

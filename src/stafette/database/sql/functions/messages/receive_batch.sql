@@ -1,13 +1,14 @@
--- Removes and returns messages for many asks (reads). A fault is a separate row. The messages of an ask come in reading
--- order; an ask without messages has no row.
+-- Removes and returns messages for many asks (reads), of some `budget` bytes in all (see take_batch). A fault is a row of
+-- its own. The messages of an ask come in reading order; an ask without messages has no row.
 --
 -- A broker adds to each ask the token and the number of its session, and the id of the request: the messages are then
 -- kept in the table received until the session has seen the answer. The asks of earlier answers that were seen come in
 -- the last two arrays. In an application's own transaction there is no answer that could be lost.
 CREATE OR REPLACE FUNCTION stafette.receive_batch(
     clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
-    broker integer DEFAULT NULL, tokens bigint[] DEFAULT NULL, sessions bigint[] DEFAULT NULL,
-    request_ids bigint[] DEFAULT NULL, seen_sessions bigint[] DEFAULT NULL, seen_requests bigint[] DEFAULT NULL
+    max_bytes bigint[], budget bigint, broker integer DEFAULT NULL, tokens bigint[] DEFAULT NULL,
+    sessions bigint[] DEFAULT NULL, request_ids bigint[] DEFAULT NULL, seen_sessions bigint[] DEFAULT NULL,
+    seen_requests bigint[] DEFAULT NULL
 ) RETURNS SETOF stafette.answer
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -18,13 +19,13 @@ BEGIN
     PERFORM stafette.hold_sessions(broker);
     PERFORM stafette.lock_catalog();
     PERFORM stafette.forget_seen(seen_sessions, seen_requests);
-    asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, true, tokens);
+    asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, max_bytes, budget, true, tokens);
 
     RETURN QUERY
     WITH taken AS MATERIALIZED (
         SELECT t.*, coalesce(q.id, (stafette.queue_of_store(t.store_id)).id) AS queue_id,
                coalesce(q.name, (stafette.queue_of_store(t.store_id)).name) AS queue
-        FROM stafette.take_batch(asks) AS t
+        FROM stafette.take_batch(asks, budget) AS t
         LEFT JOIN LATERAL (SELECT * FROM stafette.queues AS q WHERE q.store_id = t.store_id LIMIT 1) AS q ON true
     ), kept AS (
         INSERT INTO stafette.received
@@ -32,15 +33,15 @@ BEGIN
              client_id, session, request, received_at)
         SELECT t.id, t.queue_id, t.receiver_id, t.sender_id, t.rank, t.deliveries, t.context, t.arrived_at,
                t.expires_at, t.headers, t.body, clients[t.place], sessions[t.place], request_ids[t.place], now()
-        FROM taken AS t WHERE sessions[t.place] IS NOT NULL
+        FROM taken AS t WHERE sessions[t.place] IS NOT NULL AND t.fault IS NULL
     )
-    SELECT t.place, NULL::integer, NULL::text, t.id, t.queue,
+    SELECT t.place, t.fault, t.detail, t.id, t.queue,
            coalesce((SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
                     stafette.name_of_client(t.sender_id)),
            CASE WHEN t.receiver_id <> 0 THEN (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id) END,
            t.context, 10 - t.rank, t.arrived_at,
            t.deliveries::integer,
-           CASE WHEN stafette.is_readable(t.headers, t.arrived_at) THEN t.headers
+           CASE WHEN t.fault IS NOT NULL OR stafette.is_readable(t.headers, t.arrived_at) THEN t.headers
            ELSE stafette.refuse_unreadable(t.id, t.queue) END,
            t.body, NULL::bigint
     FROM taken AS t

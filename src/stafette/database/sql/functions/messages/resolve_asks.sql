@@ -1,8 +1,9 @@
--- Makes asks from arrays: turns names into ids, finds faults, and marks the plain ones (see the type stafette.ask). An
--- ask with the token of a session that has moved or ended is a fault; without tokens (NULL) there is no session to check.
+-- Makes asks from arrays: turns names into ids, finds faults, and marks the plain ones (see the type stafette.ask). Asks
+-- for many messages that may be too many bytes are not plain, nor are those of clients that take less than the budget.
+-- An ask with the token of a session that has moved or ended is a fault; without tokens (NULL) there is none to check.
 CREATE OR REPLACE FUNCTION stafette.resolve_asks(
     clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
-    removing boolean, tokens bigint[] DEFAULT NULL
+    max_bytes bigint[], budget bigint, removing boolean, tokens bigint[] DEFAULT NULL
 ) RETURNS stafette.ask[]
 LANGUAGE plpgsql STABLE
 AS $$
@@ -11,6 +12,8 @@ BEGIN
     SELECT array_agg((
         a.place, a.client, q.store_id, s.id, a.context, a.by_arrival, a.wanted,
         a.sender IS NULL AND a.context IS NULL AND NOT a.by_arrival AND NOT q.exclude_own
+            AND (a.wanted = 1 OR a.wanted * (q.max_body + 100::bigint) <= budget)
+            AND coalesce(a.max_bytes >= budget + 2500::bigint * a.wanted, true)
             AND NOT EXISTS (SELECT FROM stafette.ready AS own
                             WHERE own.store_id = q.store_id AND own.receiver_id = a.client),
         CASE
@@ -34,10 +37,11 @@ BEGIN
             WHEN a.queue IS NULL AND a.sender IS NULL AND a.context IS NULL
                 THEN 'the request names nothing to read; give a queue, a sender or a context'
             WHEN a.wanted < 1 THEN format('cannot read %s messages; ask for at least one', a.wanted)
-        END
+        END,
+        coalesce(a.max_bytes, 9223372036854775807)
     )::stafette.ask ORDER BY a.place)
-    FROM unnest(clients, queues, senders, contexts, by_arrival, wanted, tokens)
-         WITH ORDINALITY AS a (client, queue, sender, context, by_arrival, wanted, token, place)
+    FROM unnest(clients, queues, senders, contexts, by_arrival, wanted, max_bytes, tokens)
+         WITH ORDINALITY AS a (client, queue, sender, context, by_arrival, wanted, max_bytes, token, place)
     LEFT JOIN LATERAL (SELECT * FROM stafette.clients AS c
                        WHERE c.id = a.client AND c.registered_at IS NOT NULL LIMIT 1) AS c ON true
     LEFT JOIN LATERAL (SELECT * FROM stafette.sessions AS n

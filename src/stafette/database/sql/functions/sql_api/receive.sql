@@ -15,7 +15,7 @@ DECLARE
 BEGIN
     FOR a IN SELECT * FROM stafette.receive_batch(
         ARRAY[stafette.sql_client(client)], ARRAY[queue], ARRAY[sender], ARRAY[context], ARRAY[by_arrival],
-        ARRAY[wanted]
+        ARRAY[wanted], ARRAY[NULL::bigint], 4611686018427387904
     ) LOOP
         IF a.fault IS NOT NULL THEN
             PERFORM stafette.raise_fault(a.fault, a.detail);
