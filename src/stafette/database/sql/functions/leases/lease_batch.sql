@@ -15,9 +15,11 @@ BEGIN
 
     RETURN QUERY
     WITH removed AS MATERIALIZED (
-        SELECT t.*, coalesce((SELECT q.id FROM stafette.queues AS q WHERE q.store_id = t.store_id),
-                             (stafette.queue_of_store(t.store_id)).id) AS queue_id
+        SELECT t.*, coalesce(q.id, (stafette.queue_of_store(t.store_id)).id) AS queue_id,
+               coalesce(q.name, (stafette.queue_of_store(t.store_id)).name) AS queue
         FROM stafette.take_batch(asks) AS t
+        LEFT JOIN LATERAL (SELECT q.id, q.name FROM stafette.queues AS q
+                           WHERE q.store_id = t.store_id LIMIT 1) AS q ON true
     ), lease AS (
         INSERT INTO stafette.leased AS l
             (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
@@ -29,8 +31,7 @@ BEGIN
         RETURNING l.id, l.token, l.deliveries
     )
     SELECT t.place, NULL::integer, NULL::text, t.id,
-           coalesce((SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
-                    (stafette.queue_of_store(t.store_id)).name),
+           t.queue,
            coalesce((SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
                     stafette.name_of_client(t.sender_id)),
            CASE WHEN t.receiver_id <> 0 THEN (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id) END,
