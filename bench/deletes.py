@@ -53,10 +53,11 @@ class Load:
 
     async def client(self, client: Client, number: int) -> None:
         queue = f"load-{number % QUEUES}"
+        requests = (lambda: client.send(queue, BODY), lambda: client.receive(queue))
         while True:
-            for request in (client.send(queue, BODY), client.receive(queue)):
+            for request in requests:
                 began = time.perf_counter()
-                await request
+                await request()
                 self.times.append((began, time.perf_counter()))
 
     def during(self, began: float, ended: float) -> tuple[float, float]:
@@ -84,14 +85,15 @@ async def fill(connection: asyncpg.Connection[asyncpg.Record], messages: int, *q
 
 
 async def measure(server: EmbeddedPostgres, messages: int) -> list[Window]:
-    load, windows = Load(), []
+    load = Load()
+    spans: list[tuple[str, float, float, float]] = []
 
     async def observe(name: str, work: Awaitable[object], at_least: float = 1.0) -> None:
         began = time.perf_counter()
         await work
         seconds = time.perf_counter() - began
         await asyncio.sleep(max(0.0, at_least - seconds))
-        windows.append(Window(name, seconds, *load.during(began, time.perf_counter())))
+        spans.append((name, seconds, began, time.perf_counter()))
 
     async with AsyncExitStack() as stack:
         operator = await stack.enter_async_context(await stafette.aio.connect(URL, name="operator", timeout=60.0))
@@ -114,7 +116,7 @@ async def measure(server: EmbeddedPostgres, messages: int) -> list[Window]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await connection.close()
-    return windows
+    return [Window(name, seconds, *load.during(began, ended)) for name, seconds, began, ended in spans]
 
 
 async def purge(operator: Client, messages: int) -> None:

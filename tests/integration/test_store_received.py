@@ -145,7 +145,7 @@ async def test_a_session_moves_when_the_reads_of_its_broker_are_done(alice: Read
     """And none of its reads begins meanwhile: the lock is one that both sides take."""
     async with store.pool._connections.acquire() as reading, reading.transaction():
         await reading.fetch(
-            "SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            "SELECT * FROM stafette.receive_batch($1, $2, $3, $4, $5, $6, NULL, 1e7::bigint, $7, $8, $9, $10)",
             [alice.id], ["jobs"], [None], [None], [False], [1], alice.broker, [alice.token], [SESSION], [7],
         )  # fmt: skip
         locks = await store.pool.fetch(

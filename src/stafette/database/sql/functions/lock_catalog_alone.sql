@@ -1,5 +1,5 @@
 -- Takes the lock of lock_catalog() alone. While it waits, all others wait behind it. So it does not even begin if a
--- transaction that holds the lock has been open for a while, and gives up after 30 ms: the fault names the process in
+-- transaction that holds the lock has been open for a second, and gives up after 30 ms: the fault names the process in
 -- the way. Python tries again after a pause (database/pool.py).
 CREATE OR REPLACE FUNCTION stafette.lock_catalog_alone() RETURNS void
 LANGUAGE plpgsql
@@ -7,7 +7,7 @@ SET lock_timeout = '30ms'
 AS $$
 DECLARE
     holder integer := (SELECT h.pid FROM stafette.catalog_holders() AS h
-                       WHERE h.since < clock_timestamp() - interval '100 milliseconds' ORDER BY h.since LIMIT 1);
+                       WHERE h.since < clock_timestamp() - interval '1 second' ORDER BY h.since LIMIT 1);
 BEGIN
     IF holder IS NULL THEN
         BEGIN

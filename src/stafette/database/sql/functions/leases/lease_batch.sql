@@ -18,9 +18,11 @@ BEGIN
 
     RETURN QUERY
     WITH removed AS MATERIALIZED (
-        SELECT t.*, coalesce((SELECT q.id FROM stafette.queues AS q WHERE q.store_id = t.store_id),
-                             (stafette.queue_of_store(t.store_id)).id) AS queue_id
+        SELECT t.*, coalesce(q.id, (stafette.queue_of_store(t.store_id)).id) AS queue_id,
+               coalesce(q.name, (stafette.queue_of_store(t.store_id)).name) AS queue
         FROM stafette.take_batch(asks, budget) AS t
+        LEFT JOIN LATERAL (SELECT q.id, q.name FROM stafette.queues AS q
+                           WHERE q.store_id = t.store_id LIMIT 1) AS q ON true
     ), lease AS (
         INSERT INTO stafette.leased AS l
             (id, queue_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
@@ -28,15 +30,13 @@ BEGIN
         SELECT t.id, t.queue_id, t.receiver_id, t.sender_id, t.rank, t.deliveries + 1, t.context, t.arrived_at,
                t.expires_at,
                CASE WHEN stafette.is_readable(t.headers, t.arrived_at) THEN t.headers
-               ELSE stafette.refuse_unreadable(t.id, (stafette.queue_of_store(t.store_id)).name) END,
+               ELSE stafette.refuse_unreadable(t.id, t.queue) END,
                t.body, lease_tokens[t.place] # t.id, clients[t.place],
                now() + seconds[t.place] * interval '1 second', sessions[t.place], request_ids[t.place]
         FROM removed AS t WHERE t.fault IS NULL
         RETURNING l.id, l.token, l.deliveries
     )
-    SELECT t.place, t.fault, t.detail, t.id,
-           coalesce((SELECT q.name FROM stafette.queues AS q WHERE q.id = t.queue_id),
-                    (stafette.queue_of_store(t.store_id)).name),
+    SELECT t.place, t.fault, t.detail, t.id, t.queue,
            coalesce((SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
                     stafette.name_of_client(t.sender_id)),
            CASE WHEN t.receiver_id <> 0 THEN (SELECT c.name FROM stafette.clients AS c WHERE c.id = t.receiver_id) END,
