@@ -10,10 +10,11 @@ import asyncpg
 import pytest
 
 from stafette.database import schema
+from stafette.database.clients import Claim
 from stafette.database.console import Console
 from stafette.database.messages import ExtendRequest, NackRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
-from stafette.errors import LeaseLost
+from stafette.errors import AlreadyOnline, LeaseLost
 from stafette.model import Draft, LeaseRef, Message, Selection
 from tests.support.actors import ADMIN
 from tests.support.catalogue import catalogue
@@ -269,3 +270,21 @@ async def test_keys_go_on_until_their_time(upgraded_7: Store) -> None:
     assert isinstance(anew, list)
     assert anew[0] > 19
     assert await upgraded_7.maintenance.forget_keys(limit=10) == 0
+async def test_live_sessions_stay_live_and_nobody_can_continue_them(old_database: str) -> None:
+    await execute(
+        old_database,
+        "INSERT INTO stafette.brokers (name, alive_until) VALUES ('old', now() + interval '1 hour')",
+        "INSERT INTO stafette.sessions (client_id, broker_id, token)"
+        " SELECT c.id, b.id, 4711 FROM stafette.clients AS c, stafette.brokers AS b"
+        " WHERE c.name = 'carol' AND b.name = 'old'",
+    )
+    await schema.migrate(old_database)
+    async with await Store.open(old_database) as store:
+        carol = await store.clients.get("carol")
+        assert carol.broker == "old"
+        new = await store.brokers.join("new", seconds=1000)
+        for session in (None, 4711):
+            [answer] = await store.clients.take_sessions([Claim(carol.id, session=session)], new)
+            assert isinstance(answer, AlreadyOnline)
+        await store.clients.release_sessions([(carol.id, 4711)])
+        assert (await store.clients.get("carol")).broker is None

@@ -21,7 +21,7 @@ _UNDECIDED = InternalError("the session was neither opened nor refused")
 
 
 async def open_sessions(
-    hellos: Sequence[PendingHello], tokens: Sequence[int], store: Store, broker_id: int
+    hellos: Sequence[PendingHello], store: Store, broker_id: int
 ) -> tuple[list[HelloOutcome], list[Moved]]:
     """Register new clients, and open or continue the sessions of those whose secret needs no check (any more)."""
     outcomes: list[HelloOutcome] = []
@@ -40,7 +40,6 @@ async def open_sessions(
     answers = await store.clients.take_sessions(
         [Claim(identity.id, hellos[place].secret, hellos[place].hello.session) for place, identity in entitled],
         broker_id,
-        tokens=[tokens[place] for place, _ in entitled],
     )
     for (place, identity), answer in zip(entitled, answers, strict=True):
         if isinstance(answer, StafetteError):

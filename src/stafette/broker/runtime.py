@@ -37,7 +37,6 @@ from stafette.broker.limits import BROKER_LEASE_SECONDS, SECRETS_AT_ONCE, UNSENT
 from stafette.broker.notifications import Notifications
 from stafette.broker.operations import Operations
 from stafette.broker.tracing import Tracing
-from stafette.database.clients import new_token
 from stafette.database.store import Store
 from stafette.errors import InternalError, StafetteError
 from stafette.protocol import messages as wire
@@ -282,11 +281,10 @@ class Runtime:
         self.flush()
 
     async def _open_sessions(self, hellos: Sequence[PendingHello]) -> None:
-        tokens = [new_token() for _ in hellos]
         outcomes: Sequence[HelloOutcome]
         moved: Sequence[Moved] = ()
         try:
-            outcomes, moved = await authentication.open_sessions(hellos, tokens, self.store, self.broker_id)
+            outcomes, moved = await authentication.open_sessions(hellos, self.store, self.broker_id)
         except StafetteError as error:
             self._log_confidential(error)
             outcomes = [error] * len(hellos)

@@ -103,12 +103,9 @@ class Clients:
         """Delete a client that is offline, with its personal queue and all messages addressed to it."""
         await self._pool.value_alone("SELECT stafette.delete_client($1, $2)", by, name)
 
-    async def take_sessions(
-        self, claims: Sequence[Claim], broker: int, *, tokens: Sequence[int] | None = None
-    ) -> list[Taken | StafetteError]:
-        """Put clients online at a broker, under these tokens or new ones."""
+    async def take_sessions(self, claims: Sequence[Claim], broker: int) -> list[Taken | StafetteError]:
+        """Put clients online at a broker, each under a new token."""
         places: Sequence[int] = range(len(claims))
-        tokens = [new_token() for _ in claims] if tokens is None else tokens
         answers: list[Taken | StafetteError] = [Unavailable(_RACES, outcome="not done") for _ in claims]
         for _ in range(RACES):
             rows = await self._pool.fetch(
@@ -116,7 +113,7 @@ class Clients:
                 [claims[place].client for place in places],
                 [claims[place].secret for place in places],
                 [claims[place].session for place in places],
-                [tokens[place] for place in places],
+                [secrets.randbits(63) for _ in places],
                 broker,
             )
             lost_races = []
@@ -140,8 +137,3 @@ class Clients:
             [token for _, token in sessions],
             for_good,
         )
-
-
-def new_token() -> int:
-    """A token for a connection: no other connection has it."""
-    return secrets.randbits(63)
