@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 
 import asyncpg
 import pytest
 
+import stafette.aio
 from stafette.broker import notifications
 from stafette.broker.runtime import Runtime
 from stafette.client.aio import Client
@@ -18,6 +20,17 @@ from tests.support.brokers import Connect, StartBroker
 from tests.support.waiting import A_DAY, TIMEOUT_SECONDS, until
 
 SEND = "SELECT stafette.send('bob', $1, $2, delay => $3)"
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Connect]:
+    """Connects clients to a test's own broker; there is no other, whose notifications would wake reads too."""
+    async with AsyncExitStack() as stack:
+
+        async def start(name: str, url: str) -> Client:
+            return await stack.enter_async_context(await stafette.aio.connect(url, name=name))
+
+        yield start
 
 
 @pytest.fixture
@@ -183,7 +196,7 @@ async def test_reads_for_which_nothing_is_ready_cost_one_query_however_many_they
 
     monkeypatch.setattr(runtime.store.messages, "ready", counted)
 
-    async def no_read_was_tried_during_five_polls() -> bool:  # the other broker may still tell of what it has learned
+    async def no_read_was_tried_during_five_polls() -> bool:
         polls, batches = len(polled), sum(runtime.core.metrics.batch_requests.counts)
         await until(lambda: len(polled) > polls + 5, bob.ping)
         return sum(runtime.core.metrics.batch_requests.counts) == batches
