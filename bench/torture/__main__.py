@@ -24,14 +24,14 @@ from bench.torture.uses import USES
 KILLS = 34
 """Of each fault: with nine of them more than three hundred."""
 SECONDS = 400.0
-WIDTH = 150
+WIDTH = 165
 """Of the tables, also where the terminal is narrower: lines may wrap, columns must not."""
 
 progress = Console(stderr=True)
 
 
 def say(step: str) -> None:
-    progress.print(step, style="dim", highlight=False)
+    progress.print(step, style="dim", highlight=False, soft_wrap=True)
 
 
 async def torture_all(faults: Sequence[str], use_names: Sequence[str], kills: int, seconds: float) -> list[Run]:

@@ -137,6 +137,12 @@ def settle_reads(calls: list[Call], taken: Sequence[Handed]) -> list[Call]:
     return sends + reads
 
 
+def longest_silence(calls: Iterable[Call]) -> float:
+    """The longest time between two answers, in seconds."""
+    answers = sorted(call.end for call in calls if call.outcome == "done")
+    return max((later - earlier for earlier, later in pairwise(answers)), default=0.0)
+
+
 class Violation(NamedTuple):
     """A broken promise."""
 

@@ -19,20 +19,32 @@ MAIN: tuple[Flaw, ...] = ("lost", "duplicated", "invented")
 
 def run_table(runs: Sequence[Run]) -> Table:
     """A row for each fault and use, and one for all."""
-    table = Table("fault", "strikes", "goes on after", "use", title="Messages by fault and use")
-    for column in ("answered", "in doubt", "not done", "came out", "reads in doubt", *MAIN, "other", "with client"):
+    table = Table(title="Messages by fault and use")
+    for column in ("fault", "strikes", "use"):
+        table.add_column(column, no_wrap=True)
+    for column in (
+        "silence",
+        "answered",
+        "in doubt",
+        "not done",
+        "came out",
+        "reads in doubt",
+        *MAIN,
+        "other",
+        "with client",
+    ):
         table.add_column(column, justify="right")
     total: Counter[str] = Counter()
     for run in runs:
         if run.skipped:
-            table.add_row(run.fault, "-", "-", run.skipped)
+            table.add_row(run.fault, "-", run.skipped)
             continue
-        head = (run.fault, str(run.strikes), f"{max(run.recovery_seconds, default=0.0):.1f} s")
+        head = (run.fault, str(run.strikes))
         for use, findings in run.findings.items():
             row = _counts(findings)
             total.update(row)
-            table.add_row(*head, use, *(f"{row[name]:,}" for name in row))
-            head = ("", "", "")
+            table.add_row(*head, use, f"{run.silences[use]:.1f} s", *(f"{number:,}" for number in row.values()))
+            head = ("", "")
     if total:
         strikes = sum(run.strikes for run in runs)
         table.add_section()
@@ -59,7 +71,7 @@ def run_row(run: Run) -> dict[str, Any]:
         "skipped": run.skipped or None,
         "strikes": run.strikes,
         "seconds": round(run.seconds, 1),
-        "recovery_seconds": [round(seconds, 2) for seconds in run.recovery_seconds],
+        "longest_silence": {use: round(seconds, 2) for use, seconds in run.silences.items()},
         "uses": {use: _counts(findings) for use, findings in run.findings.items()},
         "violations": Counter(violation.flaw for _, violation in run.violations),
         "sentences": sentences([run]),

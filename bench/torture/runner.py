@@ -13,16 +13,18 @@ from pathlib import Path
 
 import stafette.aio
 from bench.torture.faults import Fault
-from bench.torture.history import Findings, Handed, Violation, check, settle_reads, settle_sends
+from bench.torture.history import Findings, Handed, Violation, check, longest_silence, settle_reads, settle_sends
 from bench.torture.system import NOTHING_PLANTED, Planted, System, running
 from bench.torture.uses import Use, handed
 from bench.torture.waiting import LIMIT_SECONDS, until
-from stafette.errors import RequestTimeout, StafetteError
+from stafette.errors import InternalError, RequestTimeout, StafetteError
 
 PROGRESS = 10
 """Answered calls of every use that show that it goes on."""
 PAUSE_SECONDS = 0.5
 """The longest pause from then to the next strike."""
+STRIKE_SECONDS = 120.0
+"""How long a strike may take, with putting everything back."""
 PAGE = 200
 UNREAD = """
 SELECT count(*) FROM (
@@ -41,8 +43,8 @@ class Run:
     fault: str
     strikes: int = 0
     seconds: float = 0.0
-    recovery_seconds: list[float] = field(default_factory=list)
-    """After each strike, how long until every use had gone on."""
+    silences: dict[str, float] = field(default_factory=dict)
+    """By use: the longest time without an answer, in seconds."""
     findings: dict[str, Findings] = field(default_factory=dict)
     """By use."""
     problems: list[Violation] = field(default_factory=list)
@@ -69,15 +71,14 @@ async def torture(
             await _go_on(system)
             while run.strikes < strikes and time.monotonic() < deadline:
                 await asyncio.sleep(random.uniform(0.0, PAUSE_SECONDS))
-                await fault.strike(system)
-                run.strikes += 1
-                struck = time.monotonic()
                 try:
+                    async with asyncio.timeout(STRIKE_SECONDS):
+                        await fault.strike(system)
+                    run.strikes += 1
                     await _go_on(system)
-                except RequestTimeout as error:
-                    run.problems.append(Violation("stuck", str(error)))
+                except (StafetteError, TimeoutError) as error:
+                    run.problems.append(Violation("stuck", f"after {run.strikes} strikes: {error}"))
                     break
-                run.recovery_seconds.append(time.monotonic() - struck)
             if not await system.load.stop():
                 run.problems.append(Violation("stuck", "the load did not end; a call hangs, or it failed"))
             await _check(system, run)
@@ -110,17 +111,18 @@ async def _go_on(system: System) -> None:
     except RequestTimeout:
         raise RequestTimeout(f"{', '.join(waiting())} had no answers for {LIMIT_SECONDS:g} seconds") from None
     if not system.load.runs:
-        raise RequestTimeout("the load has failed")
+        raise InternalError(f"the load has failed: {system.load.last_words}")
 
 
 async def _check(system: System, run: Run) -> None:
     try:
         left = await _drain(system)
-    except (StafetteError, TimeoutError) as error:
+    except (StafetteError, TimeoutError) as error:  # and without knowing what is left, nothing else can be said
         run.problems.append(Violation("stuck", f"the queues could not be drained: {error}"))
-        left = []
+        return
     for use in system.uses:
         calls = system.history.of_use(use.name)
+        run.silences[use.name] = longest_silence(calls)
         if use.sql:
             sent = await system.fetch("SELECT body FROM torture.sent")
             settle_sends(calls, {row["body"] for row in sent})
@@ -133,13 +135,13 @@ async def _check(system: System, run: Run) -> None:
 async def _drain(system: System) -> list[Handed]:
     """Receive until nothing is left; leases have to run out first."""
     left: list[Handed] = []
-    queues = [queue for use in system.uses for queue in use.queues]
     requesters = {call.began.client for call in system.history.calls.values() if call.began.kind == "request"}
     async with AsyncExitStack() as exits:
-        readers = [(await exits.enter_async_context(await _connect(system, "drain")), queue) for queue in queues[:1]]
-        readers += [(readers[0][0], queue) for queue in queues[1:]]
+        drain = await exits.enter_async_context(await _connect(system, "drain"))
+        readers = [(drain, queue) for use in system.uses for queue in use.queues]
         for name in sorted(requesters):
-            readers.append((await exits.enter_async_context(await _connect(system, name)), f"@{name}"))
+            requester = await exits.enter_async_context(await _connect(system, name))
+            readers.append((requester, f"@{name}"))
 
         async def is_empty() -> bool:
             for reader, queue in readers:

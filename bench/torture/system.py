@@ -103,6 +103,12 @@ class Load:
         """Whether it has not ended."""
         return self._process is not None and self._process.returncode is None
 
+    @property
+    def last_words(self) -> str:
+        """The last line of its log."""
+        lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
+        return lines[-1] if lines else "it said nothing"
+
     async def kill(self) -> None:
         """End it at once."""
         if self._process is not None and self._listening is not None:
