@@ -24,7 +24,7 @@ CALLS_PER_GENERATION = 10**9
 class Task(msgspec.Struct, frozen=True):
     """What a load process is to do."""
 
-    url: str
+    hosts: tuple[str, ...]
     database: str
     uses: tuple[str, ...]
     generation: int
@@ -46,7 +46,7 @@ async def main(task: Task) -> None:
     random.seed(task.generation)
     async with AsyncExitStack() as exits:
         recorder = uses.Recorder(_write, task.generation * CALLS_PER_GENERATION)
-        stage = uses.Stage(task.url, task.database, task.generation, recorder, exits)
+        stage = uses.Stage(task.hosts, task.database, task.generation, recorder, exits)
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         stopping = asyncio.create_task(_stop_at_end(reader, stage.stopping))

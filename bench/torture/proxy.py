@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import suppress
 
 MOST_BYTES = 400
 """A connection is cut after fewer bytes than this: in the middle of the next few frames, or between them."""
@@ -16,8 +15,9 @@ class Proxy:
     def __init__(self, port: int) -> None:
         self._broker_port = port
         self._server: asyncio.Server | None = None
-        self._lines: set[Line] = set()
+        self.lines: set[Line] = set()
         self.holds = False
+        self.something_held = asyncio.Event()
         self.port = 0
 
     async def open(self) -> None:
@@ -25,15 +25,17 @@ class Proxy:
         self._server = await loop.create_server(lambda: Line(self, self._broker_port), "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        for line in list(self._lines):
-            line.cut()
+        for line in list(self.lines):
+            line.abort()
+        while self.lines:
+            await asyncio.sleep(0)
 
     def cut_soon(self) -> None:
         """Cut every connection, each after some bytes of its own in one of the two directions."""
-        for line in self._lines:
+        for line in self.lines:
             budget = random.randrange(MOST_BYTES)
             if random.random() < 0.5:
                 line.to_broker_left = budget
@@ -43,17 +45,12 @@ class Proxy:
     def hold(self) -> None:
         """Keep answers back until `release`."""
         self.holds = True
+        self.something_held.clear()
 
     def release(self) -> None:
         self.holds = False
-        for line in list(self._lines):
+        for line in list(self.lines):
             line.release()
-
-    def add(self, line: Line) -> None:
-        self._lines.add(line)
-
-    def discard(self, line: Line) -> None:
-        self._lines.discard(line)
 
 
 class Line(asyncio.Protocol):
@@ -74,7 +71,7 @@ class Line(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._client = transport
-        self._proxy.add(self)
+        self._proxy.lines.add(self)
         self._dialling = asyncio.create_task(self._dial())
 
     async def _dial(self) -> None:
@@ -85,6 +82,8 @@ class Line(asyncio.Protocol):
             self.cut()
             return
         self._broker = broker
+        if self not in self._proxy.lines:  # the client has gone meanwhile
+            broker.abort()
         early, self._early = self._early, b""
         self.data_received(early)
 
@@ -104,6 +103,7 @@ class Line(asyncio.Protocol):
         """The broker has sent something."""
         if self._proxy.holds:
             self._held += data
+            self._proxy.something_held.set()
             return
         assert self._client is not None
         if self.to_client_left is not None:
@@ -123,11 +123,16 @@ class Line(asyncio.Protocol):
         """End both connections, once what has passed is written."""
         for transport in (self._client, self._broker):
             if transport is not None:
-                with suppress(OSError):
-                    transport.close()
+                transport.close()
+
+    def abort(self) -> None:
+        """End both connections at once."""
+        for transport in (self._client, self._broker):
+            if transport is not None:
+                transport.abort()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        self._proxy.discard(self)
+        self._proxy.lines.discard(self)
         self.cut()
 
 

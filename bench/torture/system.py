@@ -166,11 +166,6 @@ class System:
         """The brokers themselves."""
         return "stafette://" + ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers)
 
-    @property
-    def proxy_url(self) -> str:
-        """The brokers as the load sees them."""
-        return "stafette://" + ",".join(f"127.0.0.1:{proxy.port}" for proxy in self.proxies)
-
     async def start(self) -> None:
         """Start brokers and proxies, make the queues, and begin the load."""
         await asyncio.gather(*(broker.start() for broker in self.brokers), *(proxy.open() for proxy in self.proxies))
@@ -185,8 +180,8 @@ class System:
         """Begin the load, with clients that have never been there."""
         self._generation += 1
         names = tuple(use.name for use in self.uses)
-        url = self.proxy_url
-        await self.load.start(Task(url, self.database.url, names, self._generation, self._planted.load))
+        hosts = tuple(f"127.0.0.1:{proxy.port}" for proxy in self.proxies)
+        await self.load.start(Task(hosts, self.database.url, names, self._generation, self._planted.load))
 
     async def execute(self, script: str) -> None:
         """Run a script of SQL, on a connection of its own."""
@@ -208,7 +203,7 @@ class System:
         """End all processes."""
         await self.load.kill()
         for proxy in self.proxies:
-            proxy.close()
+            await proxy.close()
         for broker in self.brokers:
             await broker.kill()
 

@@ -27,6 +27,8 @@ from stafette.model import Message
 
 CLIENTS, TASKS = 2, 2
 """Clients of each role, and tasks that share one."""
+WORKERS = 8
+"""Tasks that share a client and lease messages: some take their time."""
 SEND_PAUSE, READ_PAUSE = 0.01, 0.003
 """Seconds between two calls of a task: there are to be many faults, not many messages."""
 BACKLOG_PAUSE = 0.3
@@ -163,7 +165,8 @@ def handed(message: Message) -> Handed:
 class Stage:
     """Where loops act: one load process."""
 
-    url: str
+    hosts: tuple[str, ...]
+    """The brokers, host and port."""
     database: str
     generation: int
     recorder: Recorder
@@ -172,10 +175,15 @@ class Stage:
 
     async def actors(self, use: str, role: str) -> list[Actor]:
         """The clients of a role, connected."""
-        return [await self._connect(use, f"{use} {role} {number}.{self.generation}") for number in range(CLIENTS)]
+        actors = []
+        for number in range(CLIENTS):
+            hosts = self.hosts[number:] + self.hosts[:number]  # each begins with another broker
+            name = f"{use} {role} {number}.{self.generation}"
+            actors.append(await self._connect(use, f"stafette://{','.join(hosts)}", name))
+        return actors
 
-    async def _connect(self, use: str, name: str) -> Actor:
-        connected = await stafette.aio.connect(self.url, name=name, timeout=TIMEOUT)
+    async def _connect(self, use: str, url: str, name: str) -> Actor:
+        connected = await stafette.aio.connect(url, name=name, timeout=TIMEOUT)
         return Actor(use, await self.exits.enter_async_context(connected), self.recorder)
 
 
@@ -215,11 +223,16 @@ def _sender(stage: Stage, actor: Actor, task: int, queues: Sequence[str], *, key
 
 
 async def _readers(
-    stage: Stage, use: str, queues: Sequence[str], read: Callable[[Actor, str], Awaitable[object]]
+    stage: Stage,
+    use: str,
+    queues: Sequence[str],
+    read: Callable[[Actor, str], Awaitable[object]],
+    *,
+    tasks: int = TASKS,
 ) -> list[Loop]:
     loops: list[Loop] = []
     for actor in await stage.actors(use, "reader"):
-        for _ in range(TASKS):
+        for _ in range(tasks):
             loops.append(_reader(actor, queues[len(loops) % len(queues)], read))
     return loops
 
@@ -264,7 +277,7 @@ async def _receive_many(stage: Stage) -> list[Loop]:
 
 async def _lease(stage: Stage) -> list[Loop]:
     senders = await _senders(stage, "lease", [("lease",)], key=True)
-    return senders + await _readers(stage, "lease", ("lease",), _work_on_a_lease)
+    return senders + await _readers(stage, "lease", ("lease",), _work_on_a_lease, tasks=WORKERS)
 
 
 async def _work_on_a_lease(actor: Actor, queue: str) -> None:
@@ -273,7 +286,7 @@ async def _work_on_a_lease(actor: Actor, queue: str) -> None:
     leased = await actor.lease(queue, seconds)
     if leased is None:
         return
-    match random.choices(["ack", "nack", "delay", "slow", "late", "twice"], [65, 10, 8, 5, 5, 7])[0]:
+    match random.choices(["ack", "nack", "delay", "slow", "late", "twice"], [60, 8, 8, 8, 8, 8])[0]:
         case "ack":
             await actor.ack(leased)
         case "nack":
