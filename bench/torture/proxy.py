@@ -30,8 +30,7 @@ class Proxy:
             self._server.close()
         for line in list(self.lines):
             line.abort()
-        while self.lines:
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)  # so that the transports are gone before the loop is
 
     def cut_soon(self) -> None:
         """Cut every connection, each after some bytes of its own in one of the two directions."""
