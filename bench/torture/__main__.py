@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -61,6 +62,16 @@ async def search_all(names: Sequence[str]) -> list[Search]:
 
 
 def main() -> None:
+    """Exit with 1 if something is wrong; SIGTERM is Ctrl-C, after which all processes are ended."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
+    try:
+        sys.exit(run())
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+
+
+def run() -> bool:
+    """Do what the command line says; returns whether something is wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.torture", description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=KILLS, help="how often each fault strikes")
     parser.add_argument("--fault", nargs="+", choices=list(BY_NAME), default=[fault.name for fault in FAULTS])
@@ -87,7 +98,7 @@ def main() -> None:
         console = Console()
         console.width = max(console.width, WIDTH)
         console.print(table)
-    sys.exit(failed)
+    return failed
 
 
 if __name__ == "__main__":

@@ -79,7 +79,8 @@ class Pair:
     async def start(self) -> None:
         self._folder.chmod(0o755)  # the server's user passes through
         self._user.make_private(self._data(0))
-        await self._run("initdb", "-D", self._data(0), "-U", "postgres", "--auth=trust", "--no-sync", "--locale=C")
+        options = "--username=postgres --auth=trust --encoding=UTF8 --locale=C --no-sync"
+        await self._run("initdb", "-D", self._data(0), *options.split())
         settings = {
             "listen_addresses": "'127.0.0.1'", "unix_socket_directories": "''", "shared_buffers": "64MB",
             "wal_receiver_status_interval": "1s", "max_wal_size": "256MB",

@@ -8,13 +8,14 @@ whose text is not in the source any more is refused, so this list stays true.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.torture import faults, uses
-from bench.torture.history import Flaw
-from bench.torture.runner import Run, Say, torture
+from bench.torture.checker import Flaw
+from bench.torture.runner import Run, torture
 from bench.torture.system import Planted
 from stafette.database.schema import SQL
 from stafette.errors import InvalidRequest
@@ -63,7 +64,7 @@ class Search(NamedTuple):
         return [flaw for flaw in seen if flaw in self.defect.flaws]
 
 
-async def search(defect: Defect, say: Say) -> Search:
+async def search(defect: Defect, say: Callable[[str], None]) -> Search:
     """Plant a defect in a system of its own, and look for it."""
     say(f"planted: {defect.name} ({defect.use}; {defect.fault})")
     use = next(use for use in uses.USES if use.name == defect.use)

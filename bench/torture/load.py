@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from bench.torture import uses
+from bench.torture.actors import Recorder
 from bench.torture.history import Event
 
 CALLS_PER_GENERATION = 10**9
@@ -45,7 +46,7 @@ async def main(task: Task) -> None:
     """Act until standard input ends."""
     random.seed(task.generation)
     async with AsyncExitStack() as exits:
-        recorder = uses.Recorder(_write, task.generation * CALLS_PER_GENERATION)
+        recorder = Recorder(_write, task.generation * CALLS_PER_GENERATION)
         stage = uses.Stage(task.hosts, task.database, task.generation, recorder, exits)
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.table import Table
 
+from bench.torture.checker import Findings, Flaw
 from bench.torture.defects import Search
-from bench.torture.history import Findings, Flaw
 from bench.torture.runner import Run
 
 SENTENCES = 3

@@ -6,16 +6,18 @@ import asyncio
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import stafette.aio
+from bench.torture.actors import handed
+from bench.torture.checker import Findings, Violation, check
 from bench.torture.faults import Fault
-from bench.torture.history import Findings, Handed, Violation, check, longest_silence, settle_reads, settle_sends
+from bench.torture.history import Handed, longest_silence, settle_reads, settle_sends
 from bench.torture.system import NOTHING_PLANTED, Planted, System, running
-from bench.torture.uses import Use, handed
+from bench.torture.uses import Use
 from bench.torture.waiting import LIMIT_SECONDS, until
 from stafette.errors import InternalError, RequestTimeout, StafetteError
 
@@ -32,8 +34,6 @@ SELECT count(*) FROM (
     UNION ALL SELECT expires_at FROM stafette.delayed UNION ALL SELECT expires_at FROM stafette.dead
 ) AS m WHERE m.expires_at IS NULL OR m.expires_at > now()
 """
-
-Say = Callable[[str], None]
 
 
 @dataclass

@@ -7,16 +7,14 @@ from typing import Any
 
 import pytest
 
+from bench.torture.checker import Findings, Flaw, check
 from bench.torture.history import (
     Began,
     Call,
     Ended,
-    Findings,
-    Flaw,
     Handed,
     History,
     Kind,
-    check,
     longest_silence,
     settle_reads,
     settle_sends,
