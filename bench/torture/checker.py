@@ -23,6 +23,8 @@ Flaw: TypeAlias = Literal[
 PASSING = frozenset({"Unavailable", "RequestTimeout", "Overloaded", "ServerFull"})
 """Errors that a fault may cause. Any other means that the system is confused."""
 LEASE_LOST = "LeaseLost"
+REPEATED_READ_SECONDS = 0.02
+"""A client pauses about so long before it repeats a read."""
 
 
 class Violation(NamedTuple):
@@ -281,13 +283,20 @@ class _Checker:
     def _check_order(self) -> None:
         """Of two messages that a sender sent one after the other, the later is not handed out before the earlier.
 
-        Nothing follows where a read failed between the earlier one's send and its read: it may have had the message.
+        Nothing follows where another read, between the earlier one's send and its read, may have had the message and
+        given it back: one that failed, or took so long that its client may have repeated it.
         """
-        failures = [call for call in self._calls if call.began.kind == "receive" and call.outcome != "done"]
+        suspects = [
+            call
+            for call in self._calls
+            if call.began.kind == "receive"
+            and (call.outcome != "done" or call.end - call.began.at >= REPEATED_READ_SECONDS)
+        ]
         for body, queue, sent_at, read in self._overtaken():
-            excuses = (call.began.queues[-1] == queue and call.began.at < read.end and call.end > sent_at
-                       for call in failures)  # fmt: skip
-            if not any(excuses):
+            if not any(
+                call is not read and call.began.queues[-1] == queue and call.began.at < read.end and call.end > sent_at
+                for call in suspects
+            ):
                 self._violates("out of order", f"{body} came out of {queue} after one that was sent later")
 
     def _overtaken(self) -> Iterator[tuple[str, str, float, Call]]:
