@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
@@ -22,6 +23,8 @@ REQUEST_SECONDS = 4.0
 PAGE = 5
 """Messages of one receive_many."""
 ERROR_PAUSE = 0.01
+CANCEL_SECONDS = 0.02
+"""Cancelled reads are cancelled within this time: before, while or after the broker answers."""
 
 
 class Recorder:
@@ -71,6 +74,20 @@ class Actor:
             return None
         self._recorder.end(call, messages=_handed([message] if message else []))
         return message
+
+    async def receive_or_cancel(self, queue: str) -> None:
+        """Receive, and be cancelled in the middle of it, unless it is quicker."""
+        call = self._begin("receive", (queue,))
+        receiving = asyncio.ensure_future(self._answer(call, self._client.receive(queue, wait=WAIT)))
+        await asyncio.wait([receiving], timeout=random.uniform(0.0, CANCEL_SECONDS))
+        receiving.cancel()
+        try:
+            message = await receiving
+        except asyncio.CancelledError:
+            self._recorder.end(call, "unknown")
+            return
+        if not isinstance(message, StafetteError):
+            self._recorder.end(call, messages=_handed([message] if message else []))
 
     async def receive_many(self, queue: str) -> None:
         call = self._begin("receive", (queue,), count=PAGE)

@@ -150,6 +150,11 @@ async def _receive_many(stage: Stage) -> list[Loop]:
     return senders + await _readers(stage, "receive many", queues, Actor.receive_many)
 
 
+async def _cancelled(stage: Stage) -> list[Loop]:
+    senders = await _senders(stage, "receive cancelled", [("cancelled",)], key=True)
+    return senders + await _readers(stage, "receive cancelled", ("cancelled",), Actor.receive_or_cancel)
+
+
 async def _lease(stage: Stage) -> list[Loop]:
     senders = await _senders(stage, "lease", [("lease",)], key=True)
     return senders + await _readers(stage, "lease", ("lease",), _work_on_a_lease, tasks=WORKERS)
@@ -293,6 +298,7 @@ USES: tuple[Use, ...] = (
     Use("several queues", ("several-1", "several-2", "several-3"), _several),
     Use("receive", ("receive-1", "receive-2"), _receive, ordered=True),
     Use("receive many", ("many-1", "many-2"), _receive_many, ordered=True),
+    Use("receive cancelled", ("cancelled",), _cancelled),
     Use("lease", ("lease",), _lease),
     Use("request", ("request",), _request),
     Use("sql", ("sql",), _sql, sql=True),
