@@ -25,6 +25,7 @@ from stafette.database import schema
 from stafette.database.connect import connect_any
 from stafette.errors import Unavailable
 
+ROOT = Path(__file__).parents[2]
 BROKERS = 2
 MAX_DELIVERIES = 10_000
 """Of each queue: no message is to die of being given back."""
@@ -47,8 +48,8 @@ class Broker:
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", f"{self._patch}\n{START_BROKER}",
-                "broker", "--database", self._database, "--port", str(self.port),
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
+                "broker", "--database", self._database, "--port", str(self.port), "--data", str(self._log.parent),
+                cwd=ROOT, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
             )  # fmt: skip
         assert self._process.stdout is not None
         async with asyncio.timeout(LIMIT_SECONDS):
@@ -86,7 +87,7 @@ class Load:
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "bench.torture.load", msgspec.json.encode(task).decode(),
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log,
+                cwd=ROOT, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log,
             )  # fmt: skip
         self._listening = asyncio.create_task(self._listen())
 
