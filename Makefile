@@ -12,7 +12,7 @@ SIDE_BY_SIDE := -n 4 --dist loadscope --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format bench lab-smoke results screenshots docs lock clean
+.PHONY: help setup demo test test-fast check format bench torture lab-smoke results screenshots docs lock clean
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ bench: $(READY) ## measure, on this machine, as ratios within one run
 	@$(BIN)/python -m bench.hostile
 	@$(BIN)/python -m bench.tracing
 	@$(BIN)/python -m bench.pipeline
+
+torture: $(READY) ## break everything under load and check what was promised; ARGS="--kills 5 --fault …", or ARGS=--defects
+	@$(BIN)/python -m bench.torture $(ARGS)
 
 lab-smoke: $(READY) ## run one quick experiment of each kind and check all counts
 	@$(BIN)/python -m bench.lab_smoke
