@@ -270,6 +270,8 @@ async def test_keys_go_on_until_their_time(upgraded_7: Store) -> None:
     assert isinstance(anew, list)
     assert anew[0] > 19
     assert await upgraded_7.maintenance.forget_keys(limit=10) == 0
+
+
 async def test_live_sessions_stay_live_and_nobody_can_continue_them(old_database: str) -> None:
     await execute(
         old_database,
