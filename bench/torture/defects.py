@@ -119,6 +119,20 @@ async def send_or_pretend(self, groups):
 Messages.send_together = send_or_pretend
 """
 
+_RECEIVES_THAT_GIVE_UP = """
+from stafette.client.failover import Failover
+
+receive = Failover.receive
+
+async def receive_and_give_up(self, request):
+    answer = await receive(self, request)
+    if answer.messages:
+        self.give_up(request)
+    return answer
+
+Failover.receive = receive_and_give_up
+"""
+
 DEFECTS: tuple[Defect, ...] = (
     Defect(
         "a send is answered before it is on disk", "send", ("lost",), fault="postmaster killed",
@@ -140,7 +154,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "a send without a key is repeated", "send", ("duplicated",), fault="connection cut",
-        load="from stafette.client import failover\nfailover.may_repeat = lambda error, *, repeatable: True",
+        load="from stafette.client import failover\nfailover.may_repeat = lambda *_, **__: True",
     ),
     Defect(
         "the ids of a batch are shifted", "send", ("mixed up",),
@@ -169,21 +183,20 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "a receive removes a message and answers without it", "receive", ("lost",),
-        edits=(Edit(_RECEIVE, "FROM stafette.take_batch(asks) AS t\n",
-                    "FROM stafette.take_batch(asks) AS t WHERE t.id % 7 <> 0\n"),),
+        edits=(Edit(_RECEIVE, "FROM taken AS t\n    ORDER BY", "FROM taken AS t WHERE t.id % 7 <> 0\n    ORDER BY"),),
     ),
     Defect(
         "the answers of a batch are shifted", "receive", ("mixed up",),
-        edits=(Edit(_RECEIVE, "SELECT t.place, NULL", "SELECT t.place % cardinality(asks) + 1, NULL"),),
+        edits=(Edit(_RECEIVE, "SELECT t.place, t.fault", "SELECT t.place % cardinality(asks) + 1, t.fault"),),
     ),
     Defect(
         "two readers get the same message", "receive", ("duplicated",), strikes=12,
-        edits=(Edit(_TAKE, "LIMIT q.wanted\n            FOR UPDATE SKIP LOCKED", "LIMIT q.wanted"),
-               Edit(_TAKE, "), deleted AS (\n        DELETE FROM stafette.ready AS r WHERE r.ctid = ANY"
-                           " (ARRAY(SELECT h.tid FROM head AS h)) RETURNING r.*\n    )",
-                    "), gone AS (\n        DELETE FROM stafette.ready AS r WHERE r.ctid = ANY"
-                    " (ARRAY(SELECT h.tid FROM head AS h))\n    ), deleted AS (\n        SELECT r.*"
-                    " FROM stafette.ready AS r WHERE r.ctid = ANY (ARRAY(SELECT h.tid FROM head AS h))\n    )")),
+        edits=(Edit(_TAKE, "LIMIT q.wanted\n        FOR UPDATE SKIP LOCKED", "LIMIT q.wanted"),
+               Edit(_TAKE, "), deleted AS (\n            DELETE FROM stafette.ready AS r WHERE r.ctid = ANY (tids)"
+                           " RETURNING r.*\n        )",
+                    "), gone AS (\n            DELETE FROM stafette.ready AS r WHERE r.ctid = ANY (tids)\n        ),"
+                    " deleted AS (\n            SELECT r.* FROM stafette.ready AS r WHERE r.ctid = ANY (tids)"
+                    "\n        )")),
     ),
     Defect(
         "the newest message comes first", "receive", ("out of order",), strikes=8,
@@ -194,12 +207,34 @@ DEFECTS: tuple[Defect, ...] = (
         edits=(Edit(_TAKE, "AND d.turn <= p.up_to;", "AND d.turn <= p.up_to - (p.wanted > 1)::integer;"),),
     ),
     Defect(
+        "what was received is not kept", "receive", ("lost",), fault="connection cut",
+        edits=(Edit(_RECEIVE, "WHERE sessions[t.place] IS NOT NULL AND t.fault IS NULL", "WHERE false"),),
+    ),
+    Defect(
+        "a receive that is sent again gets other messages", "receive", ("lost",), fault="connection cut",
+        edits=(Edit("messages/replay_batch", "WHERE k.client_id = a.client", "WHERE false"),),
+    ),
+    Defect(
+        "what was given up does not go back", "receive cancelled", ("lost",),
+        edits=(Edit("messages/give_back_received", "WHERE stafette.is_held(r.queue_id, r.receiver_id)",
+                    "WHERE false"),),
+    ),
+    Defect(
+        "what has arrived is given up", "receive", ("duplicated",),
+        load=_RECEIVES_THAT_GIVE_UP,
+    ),
+    Defect(
+        "a session that has moved reads on", "receive", ("lost",), fault="broker frozen", strikes=8,
+        edits=(Edit("messages/resolve_asks", "WHEN a.token IS NOT NULL AND a.token IS DISTINCT FROM n.token THEN 108",
+                    "WHEN false THEN 108"),),
+    ),
+    Defect(
         "an ack does not look at its token", "lease", ("unfenced",), strikes=12,
-        edits=(Edit(_LOCK, "WHERE l.token = a.token AND ", "WHERE "),),
+        edits=(Edit(_LOCK, "WHERE l.token = a.token AND l.holder_id = a.client AND ", "WHERE "),),
     ),
     Defect(
         "an ack does not look at the lease's end", "lease", ("unfenced",), strikes=8,
-        edits=(Edit(_LOCK, "WHERE l.token = a.token AND l.leased_until > now();", "WHERE l.token = a.token;"),),
+        edits=(Edit(_LOCK, " AND l.leased_until > now()", ""),),
     ),
     Defect(
         "an acknowledged message is kept", "lease", ("duplicated",),
@@ -226,13 +261,13 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "a message that is given back loses its priority", "lease", ("altered",),
-        edits=(Edit(_GIVE_BACK, "SELECT id, queue_id, receiver_id, sender_id, rank, deliveries,",
-                    "SELECT id, queue_id, receiver_id, sender_id, 9, deliveries,"),),
+        edits=(Edit(_GIVE_BACK, "SELECT id, store_id, receiver_id, sender_id, rank, deliveries,",
+                    "SELECT id, store_id, receiver_id, sender_id, 9, deliveries,"),),
     ),
     Defect(
         "a message that is given back forgets its deliveries", "lease", ("altered",),
-        edits=(Edit(_GIVE_BACK, "SELECT id, queue_id, receiver_id, sender_id, rank, deliveries,",
-                    "SELECT id, queue_id, receiver_id, sender_id, rank, 0,"),),
+        edits=(Edit(_GIVE_BACK, "SELECT id, store_id, receiver_id, sender_id, rank, deliveries,",
+                    "SELECT id, store_id, receiver_id, sender_id, rank, 0,"),),
     ),
     Defect(
         "a delayed message never becomes ready", "lease", ("lost",),
@@ -240,11 +275,12 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "a reply goes to another request", "request", ("mixed up",),
-        edits=(Edit("messages/resolve_asks", "a.place, a.client, q.id, s.id, a.context,",
-                    "a.place, a.client, q.id, s.id, NULL::bigint,"),),
+        edits=(Edit("messages/resolve_asks", "a.place, a.client, q.store_id, s.id, a.context,",
+                    "a.place, a.client, q.store_id, s.id, NULL::bigint,"),),
     ),
     Defect(
         "a transaction receives more than it is shown", "sql", ("lost",),
-        edits=(Edit("sql_api/receive", "ARRAY[wanted]\n    ) LOOP", "ARRAY[wanted + 1]\n    ) LIMIT 1 LOOP"),),
+        edits=(Edit("sql_api/receive", "ARRAY[wanted], ARRAY[NULL::bigint], 4611686018427387904\n    ) LOOP",
+                    "ARRAY[wanted + 1], ARRAY[NULL::bigint], 4611686018427387904\n    ) LIMIT 1 LOOP"),),
     ),
 )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stafette.client.address import Address
 from stafette.client.failover import Failover
 from stafette.client.lease import Lease, Leasing
-from stafette.errors import InvalidRequest, LeaseLost, RequestTimeout
+from stafette.errors import InvalidRequest, LeaseLost, RequestTimeout, TryAgain
 from stafette.model import DEFAULT_PRIORITY, Draft, Headers, Message, Mode, Order, Queue, Selection
 from stafette.model import Client as ClientInfo
 from stafette.protocol import messages as wire
@@ -288,7 +288,11 @@ class Client:
         await self._ask(wire.Send(0, [draft]), wire.Sent, timeout=limit)
         wait = max(0.0, deadline - time.monotonic())
         replies = Selection(f"@{self.name}", context=context)
-        answer = await self._failover.receive(wire.Receive(0, replies, wait))
+        try:
+            answer = await self._failover.receive(wire.Receive(0, replies, wait))
+        except TryAgain as error:
+            error.outcome = "unknown"  # the request has been sent, whatever became of the wait for its reply
+            raise
         if not answer.messages:
             raise RequestTimeout(f"no reply to the request in {queue} came within {limit:g} seconds")
         return answer.messages[0]

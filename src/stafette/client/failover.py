@@ -214,7 +214,7 @@ class Failover:
         """End the session, after naming the reads whose callers no longer wait; False if that was not to be done."""
         try:
             cancels = [transport.ask(wire.Cancel(0, request), deadline) for request in given_up]
-            bye = transport.ask(wire.Bye(0, tuple(self._seen)), deadline)
+            bye = transport.ask(wire.Bye(0, tuple(self._seen[: wire.MAX_SEEN])), deadline)
             await asyncio.gather(*cancels, bye)
         except StafetteError:
             return False
@@ -256,12 +256,17 @@ class Failover:
         deadline = until + (self._timeout if timeout is None else timeout)
         attempt = self._attempt if self._tracing is None else self._tracing.attempt
         pause = 0.0
+        lost: TryAgain | None = None
         while True:
             try:
                 answer = await attempt(request, deadline)
             except TryAgain as error:
                 if not may_repeat(error, request, repeatable=repeatable):
+                    if lost is not None and error.outcome == "not done":
+                        raise lost from error  # it may have been done the first time
                     raise
+                if error.outcome == "unknown":
+                    lost = error
                 if getattr(request, "again", None) is False and error.outcome == "unknown":
                     request.again = True
                 elif not getattr(request, "again", False):
@@ -280,7 +285,7 @@ class Failover:
     async def receive(self, request: wire.Receive) -> wire.Messages:
         """Receive, also if the answer is lost on its way. What nobody waits for any more goes back into its queue."""
         self._receives[id(request)] = request
-        request.seen, self._seen = tuple(self._seen), []
+        request.seen, self._seen = tuple(self._seen[: wire.MAX_SEEN]), self._seen[wire.MAX_SEEN :]
         try:
             answer = await self.ask(request, wire.Messages, wait=request.wait)
         except BaseException as error:

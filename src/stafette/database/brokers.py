@@ -20,7 +20,8 @@ class Brokers:
 
     async def renew(self, broker: int, *, seconds: float) -> bool | None:
         """Renew its lease: True when without a gap, False when it had run out, None when the broker is deleted."""
-        is_held: bool | None = await self._pool.value("SELECT stafette.renew_broker($1, $2)", broker, seconds)
+        rows = await self._pool.fetch("SELECT stafette.renew_broker($1, $2)", broker, seconds, seconds=seconds / 2)
+        is_held: bool | None = rows[0][0]
         return is_held
 
     async def leave(self, broker: int) -> None:

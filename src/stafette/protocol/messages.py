@@ -31,6 +31,11 @@ from stafette.model import (
 VERSION = 2
 
 
+MAX_SEEN = 1_000
+Seen: TypeAlias = Annotated[tuple[Id, ...], Meta(min_length=0, max_length=MAX_SEEN)]
+"""Requests whose answers have arrived."""
+
+
 class Frame(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=True):
     """The beginning of every request and answer."""
 
@@ -65,7 +70,7 @@ class Echo(Frame, tag=2):
 class Bye(Frame, tag=3):
     """End the session: release the client's name, answer, and hang up. For `seen` see `Receive`."""
 
-    seen: tuple[Id, ...] = ()
+    seen: Seen = ()
 
 
 class Cancel(Frame, tag=4):
@@ -91,7 +96,7 @@ class Receive(Frame, tag=11):
     selection: Selection
     wait: Seconds | None = None
     again: bool = False
-    seen: tuple[Id, ...] = ()
+    seen: Seen = ()
 
 
 class Peek(Frame, tag=12):

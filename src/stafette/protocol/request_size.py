@@ -9,7 +9,7 @@ from __future__ import annotations
 from stafette.protocol.messages import Echo, Receive, Request, Send
 
 STORED_MESSAGE = 1024
-"""Bytes that a message costs beside its body and headers, in each queue: in time more than in memory."""
+"""Bytes that a message costs beside its body and headers, in each queue."""
 
 HEADER = 128
 """Bytes that a header costs beside its name and value."""
