@@ -242,10 +242,12 @@ class Client:
             try:
                 await self._ask(request, wire.Done, timeout=max(0.0, deadline - loop.time()))
                 return
-            except LeaseLost:
-                if not (repeated and loop.time() < held_until):
-                    raise
-                return
+            except LeaseLost as error:
+                if repeated and loop.time() < held_until:
+                    return
+                if repeated:
+                    error.outcome = "unknown"
+                raise
             except Lost:
                 request.id, repeated = 0, True
 

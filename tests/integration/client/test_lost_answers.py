@@ -84,8 +84,9 @@ async def test_an_ack_that_is_repeated_after_the_lease_may_have_run_out_is_lost(
     assert lease is not None
     await until(lambda: asyncio.get_running_loop().time() > lease._held_until, alice.ping)
     proxy.lose_next_answer()
-    with pytest.raises(errors.LeaseLost):
+    with pytest.raises(errors.LeaseLost) as caught:
         await lease.ack()
+    assert caught.value.outcome == "unknown"
 
 
 async def test_what_changes_nothing_is_repeated(proxy: Proxy, alice: Client) -> None:
