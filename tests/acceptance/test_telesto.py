@@ -251,8 +251,10 @@ async def test_a_blocking_read_does_not_miss_what_comes_while_it_looks(
     looked, sent = asyncio.Event(), asyncio.Event()
     receive = Messages.receive
 
-    async def slow(self: Messages, asks: Sequence[ReadRequest]) -> list[list[Message] | errors.StafetteError]:
-        answers = await receive(self, asks)
+    async def slow(
+        self: Messages, asks: Sequence[ReadRequest], **options: Any
+    ) -> list[list[Message] | errors.StafetteError]:
+        answers = await receive(self, asks, **options)
         looked.set()
         await sent.wait()
         return answers

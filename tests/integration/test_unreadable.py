@@ -52,7 +52,7 @@ async def spoil(url: str, assignment: str, queue: str = "q3") -> None:
             await connection.execute(DROP.format(name))
         await connection.execute(
             f"UPDATE stafette.ready AS r SET {assignment} FROM stafette.queues AS q"
-            f" WHERE q.id = r.queue_id AND q.name = '{queue}'"
+            f" WHERE q.store_id = r.store_id AND q.name = '{queue}'"
         )
 
 
@@ -92,7 +92,7 @@ async def test_no_table_takes_what_a_client_cannot_be_sent(store: Store, any_dat
     more = {"delayed": ", due_at", "leased": ", token, holder_id, leased_until"}.get(table, "")
     values = {"delayed": ", now()", "leased": ", 1, 1, now()"}.get(table, "")
     insert = (
-        f"INSERT INTO stafette.{table} (id, queue_id, receiver_id, sender_id, rank, deliveries, arrived_at, expires_at,"
+        f"INSERT INTO stafette.{table} (id, store_id, receiver_id, sender_id, rank, deliveries, arrived_at, expires_at,"
         f" headers, body{more}) VALUES (1, 1, 0, 1, 5, 0, $1::text::timestamptz, $2::text::timestamptz,"
         f" $3::text::jsonb, ''{values})"
     )
