@@ -360,8 +360,8 @@ class Broker:
                 if not waits and self._is_leaving(session):
                     answer = self._goodbye(request.id)
             if ticket.cancelled_by is not None:
-                if type(answer) is wire.Messages:
-                    answer = wire.Messages(request.id, [])  # what it has taken goes back
+                if type(answer) is wire.Messages and session.number is not None:
+                    answer = wire.Messages(request.id, [])  # what it has taken goes back; without a number it cannot
                 self.admission.active += 1
                 self.dispatcher.submit(GIVE_BACK, [ticket.cancelled_by])
         if not waits:

@@ -157,9 +157,23 @@ def test_a_cancelled_read_that_is_in_the_database_does_not_wait_again() -> None:
     assert alice.session.in_flight == 0
 
 
+def test_a_cancelled_read_of_a_session_without_a_number_is_answered_with_what_it_takes() -> None:
+    script = Script()
+    alice = script.open()
+    script.say(alice, receive(2, wait=60))
+    script.work()
+    script.core.wake_reads()
+    reads = script.batch()
+    script.say(alice, wire.Cancel(3, 2))
+    script.complete(reads, GOT)
+    script.work()
+    assert alice.answers == [GOT, wire.Done(3)]  # nothing was kept of it, so it could not go back
+
+
 def test_what_a_cancelled_read_takes_in_the_database_goes_back_before_the_cancel_is_done() -> None:
     script = Script()
     alice = script.open()
+    alice.session.number = 4711
     script.say(alice, receive(2, wait=60))
     script.work()
     script.core.wake_reads()
