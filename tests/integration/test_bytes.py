@@ -21,8 +21,8 @@ from tests.support.waiting import until
 
 MEBIBYTE = 2**20
 FILL = """
-    INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, arrived_at, body)
-    SELECT nextval('stafette.message_id'), q.id, 0, q.creator_id, 5, 0, now(), repeat('x', $2)::bytea
+    INSERT INTO stafette.ready (id, store_id, receiver_id, sender_id, rank, deliveries, arrived_at, body)
+    SELECT nextval('stafette.message_id'), q.store_id, 0, q.creator_id, 5, 0, now(), repeat('x', $2)::bytea
     FROM stafette.queues AS q, generate_series(1, $3) WHERE q.name = $1
     """
 
