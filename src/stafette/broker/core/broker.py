@@ -409,7 +409,8 @@ class Broker:
         self._discount(backlog)
         for ticket in backlog:
             self._refuse(session, ticket.request, NotAuthenticated(_ENDED))
-        self._hang_up(session, now)
+        if session.state is not State.CLOSED:  # the client may have hung up without waiting for the answer
+            self._hang_up(session, now)
 
     # Reads that wait
 
