@@ -201,25 +201,26 @@ class Failover:
         self._closed = True
         started, pause = self._loop.time(), 0.0
         for read in self._receives.values():
-            if read.wait:
+            if read.wait or read.again:
                 self.give_up(read)
-        if transport is not None and await self._say_bye(transport, started + min(self._timeout, BYE_SECONDS)):
-            return
-        for read in self._receives.values():  # nobody answers those that do not wait either
-            self.give_up(read)
+        said: set[int] = set()
+        if transport is None or not await self._say_bye(transport, said, started + min(self._timeout, BYE_SECONDS)):
+            for read in self._receives.values():  # nobody answers those that do not wait either
+                self.give_up(read)
         deadline = started + min(self._timeout, LAST_WORD_SECONDS)
-        while self._given_up and self._loop.time() < deadline:
+        while self._given_up.keys() - said and self._loop.time() < deadline:
             self._rotation.advance()
             with contextlib.suppress(StafetteError):
-                if await self._say_bye(await self._connect(deadline), deadline):
-                    return
+                if await self._say_bye(await self._connect(deadline), said, deadline):
+                    continue
             await _sleep(pause)
             pause = next_pause(pause)
 
-    async def _say_bye(self, transport: Transport, deadline: float) -> bool:
+    async def _say_bye(self, transport: Transport, said: set[int], deadline: float) -> bool:
         """End the session, after naming the reads whose callers no longer wait; False if that was not to be done."""
+        given_up = self._given_up.keys() - said
         try:
-            cancels = [transport.ask(wire.Cancel(0, request), deadline) for request in self._given_up]
+            cancels = [transport.ask(wire.Cancel(0, request), deadline) for request in given_up]
             bye = transport.ask(wire.Bye(0, tuple(self._seen[: wire.MAX_SEEN])), deadline)
             await asyncio.gather(*cancels, bye)
         except StafetteError:
@@ -227,6 +228,7 @@ class Failover:
         finally:
             transport.close()
             await transport.wait_closed(deadline)
+        said |= given_up
         return True
 
     def __del__(self) -> None:

@@ -174,6 +174,23 @@ async def test_what_a_closing_client_gives_back_it_has_not_received(
         assert await bodies(bob) == [b"once"]
 
 
+async def test_what_is_given_up_while_its_client_closes_goes_back(
+    proxy: Proxy, alice: Client, connect: Connect
+) -> None:
+    await alice.send("jobs", b"back")
+    proxy.hold_answers()
+    receiving = asyncio.create_task(alice.receive("jobs"))
+    await proxy.something_held.wait()
+    closing = asyncio.create_task(alice.close())
+    await asyncio.sleep(0)  # it has said bye
+    receiving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await receiving
+    proxy.release_answers()
+    await closing
+    assert await bodies(await connect("watcher")) == [b"back"]
+
+
 # What is kept, and for how long
 
 
