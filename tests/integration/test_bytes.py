@@ -254,3 +254,16 @@ async def test_waiting_for_room_goes_on_at_another_connection(brokers: StartBrok
     message = await waiting[0]  # it is repeated there too
     assert message is not None
     assert message.body == b"no room"
+
+
+async def test_a_send_that_is_too_large_is_refused_beside_a_read_that_waits(
+    brokers: StartBroker, connect: Connect
+) -> None:
+    runtime, url = await brokers(in_flight_bytes_per_client=SMALL_SHARE, in_flight_bytes=2 * SMALL_SHARE)
+    alice = await connect("alice", url, timeout=5.0)
+    await alice.create_queue("jobs")
+    waiting = asyncio.create_task(alice.receive("jobs", wait=60))
+    await until(lambda: len(runtime.core.waiting) == 1)
+    with pytest.raises(errors.MessageTooLarge):
+        await alice.send(["jobs", "jobs"], bytes(SMALL_SHARE // 2))
+    waiting.cancel()
