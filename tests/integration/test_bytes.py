@@ -21,8 +21,8 @@ from tests.support.waiting import until
 
 MEBIBYTE = 2**20
 FILL = """
-    INSERT INTO stafette.ready (id, queue_id, receiver_id, sender_id, rank, deliveries, arrived_at, body)
-    SELECT nextval('stafette.message_id'), q.id, 0, q.creator_id, 5, 0, now(), repeat('x', $2)::bytea
+    INSERT INTO stafette.ready (id, store_id, receiver_id, sender_id, rank, deliveries, arrived_at, body)
+    SELECT nextval('stafette.message_id'), q.store_id, 0, q.creator_id, 5, 0, now(), repeat('x', $2)::bytea
     FROM stafette.queues AS q, generate_series(1, $3) WHERE q.name = $1
     """
 
@@ -250,6 +250,20 @@ async def test_waiting_for_room_goes_on_at_another_connection(brokers: StartBrok
     for read in waiting[1:]:
         read.cancel()
     transport_of(alice)._writer.abort()
-    await asyncio.wait([waiting[0]])
     await sending
-    assert (await alice.queue("jobs")).messages == 1
+    message = await waiting[0]  # it is repeated there too
+    assert message is not None
+    assert message.body == b"no room"
+
+
+async def test_a_send_that_is_too_large_is_refused_beside_a_read_that_waits(
+    brokers: StartBroker, connect: Connect
+) -> None:
+    runtime, url = await brokers(in_flight_bytes_per_client=SMALL_SHARE, in_flight_bytes=2 * SMALL_SHARE)
+    alice = await connect("alice", url, timeout=5.0)
+    await alice.create_queue("jobs")
+    waiting = asyncio.create_task(alice.receive("jobs", wait=60))
+    await until(lambda: len(runtime.core.waiting) == 1)
+    with pytest.raises(errors.MessageTooLarge):
+        await alice.send(["jobs", "jobs"], bytes(SMALL_SHARE // 2))
+    waiting.cancel()

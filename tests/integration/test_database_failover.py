@@ -16,6 +16,7 @@ from stafette import errors
 from stafette.broker.server import BrokerSettings, running
 from stafette.database import pool as pool_module
 from stafette.database import schema
+from stafette.database.brokers import Brokers
 from stafette.database.connect import Connection, connect_any
 from stafette.database.embedded import EmbeddedPostgres
 from stafette.database.pool import Pool
@@ -201,6 +202,22 @@ async def test_a_frozen_server_is_noticed_by_the_listening_connection(
             await watching
         proxy.let_through()
         assert await pool.value(JOIN)
+
+
+async def test_a_heartbeat_is_not_held_up_by_a_server_that_froze(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "COMMAND_SECONDS", A_DAY)
+    async with (
+        Proxy(server) as proxy,
+        opened(through(proxy, server)) as pool,  # its own: nobody watches the server on it
+        asyncio.timeout(TIMEOUT_SECONDS),
+    ):
+        brokers = Brokers(pool)
+        broker = await brokers.join("north", seconds=60)
+        proxy.swallow_answers()
+        with pytest.raises(errors.RequestTimeout):
+            await brokers.renew(broker, seconds=1.0)
+        proxy.let_through()
+        assert await brokers.renew(broker, seconds=60) is not None
 
 
 async def test_a_slow_call_is_not_mistaken_for_a_frozen_server(server: str, monkeypatch: pytest.MonkeyPatch) -> None:

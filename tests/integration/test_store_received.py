@@ -8,7 +8,7 @@ import pytest
 
 from stafette import errors
 from stafette.database.clients import Claim, Identity, Taken
-from stafette.database.messages import GaveUp, LeaseRequest, ReadRequest, SendRequest
+from stafette.database.messages import BatchFull, GaveUp, LeaseRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.model import Draft, Message, Selection
 
@@ -81,6 +81,22 @@ async def test_a_batch_has_both_first_and_repeated_requests(alice: Reader) -> No
         [b"0"], [b"1", b"3"], [b"2"],
     ]  # fmt: skip
     assert isinstance(fault, errors.QueueNotFound)
+
+
+@pytest.mark.parametrize("verb", ["receive", "lease"])
+async def test_repeated_answers_keep_within_the_bytes_of_a_batch(alice: Reader, verb: str) -> None:
+    def requests(*numbers: int, again: bool = False) -> list[ReadRequest]:
+        kind = LeaseRequest if verb == "lease" else ReadRequest
+        return [
+            kind(alice.id, JOBS, token=alice.token, session=SESSION, request=number, again=again) for number in numbers
+        ]
+
+    read = getattr(alice.store.messages, verb)
+    first = await read(requests(7, 8), broker=alice.broker)
+    assert await read(requests(7, 8, again=True), broker=alice.broker) == first
+    repeated, late = await read(requests(7, 8, again=True), broker=alice.broker, budget=150)  # one has 202 bytes
+    assert repeated == first[0]
+    assert isinstance(late, BatchFull)
 
 
 async def test_what_was_seen_is_forgotten_and_nothing_else(alice: Reader) -> None:

@@ -196,22 +196,29 @@ class Failover:
         """Hang up; the name is free when this returns. Requests in flight get their answers, except waiting reads."""
         self._check_loop()
         transport, self._transport = self._transport, None
-        unsaid = [] if self._closed else [*self._given_up, *(read.id for read in self._receives.values() if read.id)]
+        if self._closed:
+            return
         self._closed = True
         started, pause = self._loop.time(), 0.0
-        if transport is not None and await self._say_bye(transport, unsaid, started + min(self._timeout, BYE_SECONDS)):
-            return
+        for read in self._receives.values():
+            if read.wait or read.again:
+                self.give_up(read)
+        said: set[int] = set()
+        if transport is None or not await self._say_bye(transport, said, started + min(self._timeout, BYE_SECONDS)):
+            for read in self._receives.values():  # nobody answers those that do not wait either
+                self.give_up(read)
         deadline = started + min(self._timeout, LAST_WORD_SECONDS)
-        while unsaid and self._loop.time() < deadline:
+        while self._given_up.keys() - said and self._loop.time() < deadline:
             self._rotation.advance()
             with contextlib.suppress(StafetteError):
-                if await self._say_bye(await self._connect(deadline), unsaid, deadline):
-                    return
+                if await self._say_bye(await self._connect(deadline), said, deadline):
+                    continue
             await _sleep(pause)
             pause = next_pause(pause)
 
-    async def _say_bye(self, transport: Transport, given_up: list[int], deadline: float) -> bool:
+    async def _say_bye(self, transport: Transport, said: set[int], deadline: float) -> bool:
         """End the session, after naming the reads whose callers no longer wait; False if that was not to be done."""
+        given_up = self._given_up.keys() - said
         try:
             cancels = [transport.ask(wire.Cancel(0, request), deadline) for request in given_up]
             bye = transport.ask(wire.Bye(0, tuple(self._seen[: wire.MAX_SEEN])), deadline)
@@ -221,6 +228,7 @@ class Failover:
         finally:
             transport.close()
             await transport.wait_closed(deadline)
+        said |= given_up
         return True
 
     def __del__(self) -> None:
@@ -295,18 +303,18 @@ class Failover:
             raise
         finally:
             del self._receives[id(request)]
+        if request.id in self._given_up or (self._closed and request.wait and not answer.messages):
+            raise HungUp("the client has been closed while it waited for a message", outcome="not done")
         if answer.messages:
             self._seen.append(request.id)
-        elif self._closed and request.wait:
-            raise HungUp("the client has been closed while it waited for a message", outcome="not done")
         return answer
 
     def give_up(self, read: wire.Receive | wire.Peek | wire.Lease) -> None:
         """The caller of a read no longer waits: the broker must hear of it, this one or the next."""
-        if not read.id or self._closed:
+        if not read.id:
             return
         self._given_up[read.id] = self._loop.time()
-        if self._giving_up is None:
+        if self._giving_up is None and not self._closed:
             self._giving_up = self._loop.create_task(self._name_given_up())
 
     async def _name_given_up(self) -> None:
@@ -318,7 +326,7 @@ class Failover:
             requests = list(self._given_up)
             outcomes = await asyncio.gather(*map(self._cancel, requests), return_exceptions=True)
             for request, outcome in zip(requests, outcomes, strict=True):
-                if not isinstance(outcome, TryAgain | InternalError):
+                if not (self._closed or isinstance(outcome, TryAgain | InternalError)):
                     self._given_up.pop(request, None)
             if self._given_up:
                 await _sleep(pause)

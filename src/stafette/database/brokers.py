@@ -19,7 +19,10 @@ class Brokers:
         return int(await self._pool.value("SELECT stafette.join_broker($1, $2)", name, seconds))
 
     async def renew(self, broker: int, *, seconds: float) -> bool | None:
-        """Renew its lease: True when without a gap, False when it had run out, None when the broker is deleted."""
+        """Renew its lease: True when without a gap, False when it had run out, None when the broker is deleted.
+
+        A server that is silent for half of the lease may be frozen or gone: another connection is tried.
+        """
         rows = await self._pool.fetch("SELECT stafette.renew_broker($1, $2)", broker, seconds, seconds=seconds / 2)
         is_held: bool | None = rows[0][0]
         return is_held
@@ -32,9 +35,9 @@ class Brokers:
         """The sessions a broker holds: token by client."""
         return dict(await self._pool.fetch("SELECT * FROM stafette.broker_sessions($1)", broker))  # type: ignore[arg-type]
 
-    async def publish_metrics(self, broker: int, metrics: dict[str, Any]) -> None:
-        """Show operators how a broker is."""
-        await self._pool.fetch("SELECT stafette.publish_metrics($1, $2)", broker, metrics)
+    async def publish_metrics(self, broker: int, metrics: dict[str, Any], *, seconds: float | None = None) -> None:
+        """Show operators how a broker is; the call may take so many seconds."""
+        await self._pool.fetch("SELECT stafette.publish_metrics($1, $2)", broker, metrics, seconds=seconds)
 
     async def announce_interests(self, broker: int, queues: Sequence[str]) -> None:
         """Say for which queues, and no others, a broker has reads parked; '' stands for any queue."""

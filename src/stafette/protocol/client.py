@@ -124,11 +124,15 @@ class ClientConnection:
     def has_room(self, request: Request) -> bool:
         """Whether the broker would accept a request now; if not, it has to wait for answers to earlier ones.
 
-        A request that is larger than all that the broker accepts is sent when it is alone, to be refused in a sentence.
+        A request that is larger than all that the broker accepts is sent at once, to be refused in a sentence: beside
+        reads that wait it would never be alone, and others would have to wait behind it.
         """
         pending = self._pending
+        if not pending:
+            return True
+        size = request_bytes(request)
         return len(pending) < self._max_in_flight and (
-            not pending or self._pending_bytes + request_bytes(request) <= self._max_bytes
+            size > self._max_bytes or self._pending_bytes + size <= self._max_bytes
         )
 
     def request(self, request: Request, deadline: float) -> bytes:

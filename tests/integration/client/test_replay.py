@@ -158,6 +158,39 @@ async def test_a_waiting_receive_takes_nothing_while_its_client_closes(brokers: 
         assert await bodies(bob) == [b"either way"]
 
 
+@pytest.mark.parametrize("wait", [None, 60])
+async def test_what_a_closing_client_gives_back_it_has_not_received(
+    broker: str, connect: Connect, wait: float | None
+) -> None:
+    alice, bob = await connect("alice", broker), await connect("bob", broker)
+    await bob.create_queue("jobs")
+    await bob.send("jobs", b"once")
+    received, _ = await asyncio.gather(alice.receive("jobs", wait=wait), alice.close(), return_exceptions=True)
+    if wait is None:
+        assert isinstance(received, stafette.Message)
+        assert await bodies(bob) == []
+    else:
+        assert isinstance(received, errors.Unavailable)
+        assert await bodies(bob) == [b"once"]
+
+
+async def test_what_is_given_up_while_its_client_closes_goes_back(
+    proxy: Proxy, alice: Client, connect: Connect
+) -> None:
+    await alice.send("jobs", b"back")
+    proxy.hold_answers()
+    receiving = asyncio.create_task(alice.receive("jobs"))
+    await proxy.something_held.wait()
+    closing = asyncio.create_task(alice.close())
+    await asyncio.sleep(0)  # it has said bye
+    receiving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await receiving
+    proxy.release_answers()
+    await closing
+    assert await bodies(await connect("watcher")) == [b"back"]
+
+
 # What is kept, and for how long
 
 

@@ -392,11 +392,11 @@ def test_bytes_need_room_until_they_are_answered_or_given_up() -> None:
     assert second != first
 
 
-def test_what_is_larger_than_all_room_is_sent_alone_to_be_refused() -> None:
+def test_what_is_larger_than_all_room_is_sent_at_once_to_be_refused() -> None:
     connection = open_with(100, 1_000)
     assert connection.has_room(wire.Echo(0, bytes(2_000)))
     first = ask(connection, wire.Echo(0, b"1"))
-    assert not connection.has_room(wire.Echo(0, bytes(2_000)))
+    assert connection.has_room(wire.Echo(0, bytes(2_000)))
     receive(connection, failed(first))
     assert connection.has_room(wire.Echo(0, bytes(2_000)))
 

@@ -48,6 +48,7 @@ from stafette.errors import (
     Overloaded,
     RequestTimeout,
     StafetteError,
+    TryAgain,
     Unavailable,
 )
 from stafette.protocol import messages as wire
@@ -60,6 +61,16 @@ _SHUTTING_DOWN = "the broker is shutting down; nothing has happened, try another
 _DISCONNECTED = "an operator has ended this session; nothing has happened, connect again"
 _ENDED = "this session has ended; say hello again"
 _NOT_STARTED = "the broker could not start on this in time; nothing has happened"
+
+
+def _is_in_doubt(ticket: Ticket, outcome: Outcome) -> bool:
+    """Whether a read may still be under way in the database: if it were repeated now, it could take other messages."""
+    return (
+        type(ticket.request) is wire.Receive
+        and ticket.session.number is not None
+        and isinstance(outcome, TryAgain)
+        and outcome.outcome == "unknown"
+    )
 
 
 class Broker:
@@ -360,20 +371,21 @@ class Broker:
                 if not waits and self._is_leaving(session):
                     answer = self._goodbye(request.id)
             if ticket.cancelled_by is not None:
-                if type(answer) is wire.Messages:
-                    answer = wire.Messages(request.id, [])  # what it has taken goes back
+                if type(answer) is wire.Messages and session.number is not None:
+                    answer = wire.Messages(request.id, [])  # what it has taken goes back; without a number it cannot
                 self.admission.active += 1
                 self.dispatcher.submit(GIVE_BACK, [ticket.cancelled_by])
         if not waits:
             if not first_try:
                 self._end_wait(ticket)
-            if not isinstance(outcome, NotAuthenticated):
-                self._settle(ticket, answer)
-            elif self._is_leaving(session):
+            if isinstance(outcome, NotAuthenticated) and self._is_leaving(session):
                 self._settle(ticket, self._goodbye(request.id))
-            else:  # the database knows this session at another connection, where its client repeats the request
+            elif isinstance(outcome, NotAuthenticated) or _is_in_doubt(ticket, outcome):
+                # The client says hello, which waits for such reads and bars them, and then repeats or cancels this one.
                 self._forget_size(ticket)
                 self._cut_off(session)
+            else:
+                self._settle(ticket, answer)
             if ends_session(session.name, request, answer):
                 self._end_session(session, now)
         if first_try:
@@ -397,7 +409,8 @@ class Broker:
         self._discount(backlog)
         for ticket in backlog:
             self._refuse(session, ticket.request, NotAuthenticated(_ENDED))
-        self._hang_up(session, now)
+        if session.state is not State.CLOSED:  # the client may have hung up without waiting for the answer
+            self._hang_up(session, now)
 
     # Reads that wait
 

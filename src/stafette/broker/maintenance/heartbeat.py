@@ -35,5 +35,6 @@ class Heartbeat:
             await runtime.join()
         if not lease_was_valid:
             await runtime.evict_lost_sessions()
-        await self._brokers.publish_metrics(runtime.broker_id, diagnostics.published_metrics(runtime, self._recent))
+        metrics = diagnostics.published_metrics(runtime, self._recent)
+        await self._brokers.publish_metrics(runtime.broker_id, metrics, seconds=self.seconds)
         return False

@@ -184,3 +184,13 @@ def test_clients_whose_name_another_broker_has_are_evicted() -> None:
     assert script.core.evict(list(script.core.sessions.values()), tokens) == [taken.session, gone.session]
     script.flush()
     assert [connection.aborted for connection in (kept, taken, gone)] == [False, True, True]
+
+
+def test_nothing_is_expected_of_a_client_that_did_not_wait_for_its_bye() -> None:
+    script = Script()
+    alice = script.open()
+    script.say(alice, wire.Bye(2))
+    batch = script.batch()
+    script.hang_up(alice)
+    script.complete(batch)
+    assert alice.session not in script.core.idle_timeouts

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from stafette.broker.core.operation import GIVE_BACK
-from stafette.errors import NotAuthenticated
+from stafette.errors import InternalError, NotAuthenticated, RequestTimeout, StafetteError, Unavailable
 from stafette.model import Message, Selection
 from stafette.protocol import messages as wire
 from tests.support.core_script import Script, ids, kinds, receive, send
@@ -157,9 +157,23 @@ def test_a_cancelled_read_that_is_in_the_database_does_not_wait_again() -> None:
     assert alice.session.in_flight == 0
 
 
+def test_a_cancelled_read_of_a_session_without_a_number_is_answered_with_what_it_takes() -> None:
+    script = Script()
+    alice = script.open()
+    script.say(alice, receive(2, wait=60))
+    script.work()
+    script.core.wake_reads()
+    reads = script.batch()
+    script.say(alice, wire.Cancel(3, 2))
+    script.complete(reads, GOT)
+    script.work()
+    assert alice.answers == [GOT, wire.Done(3)]  # nothing was kept of it, so it could not go back
+
+
 def test_what_a_cancelled_read_takes_in_the_database_goes_back_before_the_cancel_is_done() -> None:
     script = Script()
     alice = script.open()
+    alice.session.number = 4711
     script.say(alice, receive(2, wait=60))
     script.work()
     script.core.wake_reads()
@@ -211,3 +225,25 @@ def test_what_woke_a_read_whose_client_is_gone_wakes_the_next() -> None:
     script.complete(script.batch())
     script.hang_up(alice)
     assert [ticket.session for ticket in script.batch().tickets] == [carol.session]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "aborted"),
+    [
+        (RequestTimeout("the database did not answer in time"), True),
+        (Unavailable("the database is full", outcome="not done"), False),
+        (InternalError("a defect"), False),
+    ],
+)
+def test_who_does_not_know_what_its_read_has_taken_has_to_say_hello_first(
+    outcome: StafetteError, aborted: bool
+) -> None:
+    script = Script()
+    alice = script.open()
+    alice.session.number = 4711
+    script.say(alice, receive(2), wire.Cancel(3, 2))
+    script.complete(script.batch(), outcome)
+    assert alice.aborted is aborted
+    assert kinds(alice.answers) == ([] if aborted else [type(outcome).__name__])
+    assert [ids(batch) for batch in script.batches()] == ([] if aborted else [[3]])
+    assert script.core.admission.bytes == 0
