@@ -68,7 +68,7 @@ class StafetteError(Exception):
 class CallerError(StafetteError):
     """The caller's fault: repeating the request unchanged fails again."""
 
-    outcome = "not done"
+    outcome: RequestOutcome = "not done"
 
 
 class InvalidRequest(CallerError):
@@ -149,14 +149,14 @@ class ServerFull(TryAgain):
     """The broker is at its limit of clients."""
 
     code = 200
-    outcome = "not done"
+    outcome: RequestOutcome = "not done"
 
 
 class Overloaded(TryAgain):
     """Too many requests are in flight."""
 
     code = 201
-    outcome = "not done"
+    outcome: RequestOutcome = "not done"
 
 
 class Unavailable(TryAgain):

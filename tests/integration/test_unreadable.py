@@ -91,8 +91,9 @@ async def alice(store: Store) -> Identity:
 async def test_no_table_takes_what_a_client_cannot_be_sent(store: Store, any_database: str, table: str) -> None:
     more = {"delayed": ", due_at", "leased": ", token, holder_id, leased_until"}.get(table, "")
     values = {"delayed": ", now()", "leased": ", 1, 1, now()"}.get(table, "")
+    owner = "store_id" if table in ("ready", "delayed") else "queue_id"
     insert = (
-        f"INSERT INTO stafette.{table} (id, store_id, receiver_id, sender_id, rank, deliveries, arrived_at, expires_at,"
+        f"INSERT INTO stafette.{table} (id, {owner}, receiver_id, sender_id, rank, deliveries, arrived_at, expires_at,"
         f" headers, body{more}) VALUES (1, 1, 0, 1, 5, 0, $1::text::timestamptz, $2::text::timestamptz,"
         f" $3::text::jsonb, ''{values})"
     )

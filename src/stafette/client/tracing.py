@@ -29,6 +29,8 @@ An open loop sets it, so that response times count from there even if the load g
 
 NOT_APPLICABLE = -1
 CANCELLED = "Cancelled"
+LOST = "Lost"
+"""The outcome of an attempt whose connection broke. Where the next has the same id, the lost one is recorded without."""
 
 
 class LinkTiming(msgspec.Struct, gc=False):
@@ -73,8 +75,9 @@ class Tracing:
     def _record(self, request: wire.Request, outcome: str, messages: int, intended: int, start: int) -> None:
         end = time.perf_counter_ns()
         timing = self.timings.pop(request.id, None) or LinkTiming(end)
+        repeated = outcome == LOST and hasattr(request, "again")
         self._trace.add(
-            self._client, request.id, OPERATIONS[type(request)], outcome, intended, start, end,
+            self._client, 0 if repeated else request.id, OPERATIONS[type(request)], outcome, intended, start, end,
             end - timing.arrived if timing.arrived else NOT_APPLICABLE,
             NOT_APPLICABLE,
             timing.started - start,

@@ -55,7 +55,7 @@ class Unstorable(InvalidRequest):
 class Locked(Unavailable):
     """A lock that another transaction holds was not to be had in time; nothing was done."""
 
-    outcome = "not done"
+    outcome: RequestOutcome = "not done"
 
 
 class Unreadable(InternalError):

@@ -23,7 +23,7 @@ from typing import TypeAlias, get_args
 
 import msgspec
 
-from stafette.errors import InternalError, MessageTooLarge, RequestTimeout, StafetteError, Unavailable
+from stafette.errors import InternalError, MessageTooLarge, RequestOutcome, RequestTimeout, StafetteError, Unavailable
 from stafette.protocol import messages as wire
 from stafette.protocol.frames import FrameReader, FrameTooLarge, frame
 from stafette.protocol.messages import Answer, Request, decode_answer, encode
@@ -51,7 +51,7 @@ class TooLate(RequestTimeout):
 class NotAccepted(Unavailable):
     """The broker is leaving and did not execute the request: another broker can."""
 
-    outcome = "not done"
+    outcome: RequestOutcome = "not done"
 
 
 SPARE_REQUESTS = 0.1
