@@ -30,7 +30,7 @@ An open loop sets it, so that response times count from there even if the load g
 NOT_APPLICABLE = -1
 CANCELLED = "Cancelled"
 LOST = "Lost"
-"""The outcome of an attempt whose connection broke. Where the next has the same id, the lost one is recorded without."""
+"""Outcome of an attempt whose connection broke. Where the next one has the same id, it is recorded without its id."""
 
 
 class LinkTiming(msgspec.Struct, gc=False):
