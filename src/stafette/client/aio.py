@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -230,10 +230,10 @@ class Client:
             raise
         return Lease(self, leases[0].message, leases[0].token, started + request.seconds) if leases else None
 
-    async def _settle(self, request: wire.Ack | wire.Nack, held_until: float) -> None:
-        """End a lease that runs out at `held_until` at the earliest, also if the answer is lost on its way.
+    async def _settle(self, request: wire.Ack | wire.Nack, can_end_only_now: Callable[[], bool]) -> None:
+        """End a lease, also if the answer is lost on its way.
 
-        If it is lost for a repetition before it can have run out, the first request has ended it.
+        If the lease is lost for a repetition, and nothing else can have ended it, the first request has.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout
@@ -243,7 +243,7 @@ class Client:
                 await self._ask(request, wire.Done, timeout=max(0.0, deadline - loop.time()))
                 return
             except LeaseLost as error:
-                if repeated and loop.time() < held_until:
+                if repeated and can_end_only_now():
                     return
                 if repeated:
                     error.outcome = "unknown"

@@ -24,18 +24,27 @@ class Lease:
         self._token = token
         self._held_until = held_until
         """Before this, by the clock of the event loop, the lease cannot have run out."""
+        self._settlements = 0
+        """How often it was to be ended: after the first time, LeaseLost may be about an earlier one."""
         self._ended = False
         self.message = message
 
     async def ack(self) -> None:
         """Acknowledge the message, which deletes it."""
-        await self._client._settle(wire.Ack(0, self.message.id, self._token), self._held_until)
-        self._ended = True
+        await self._settle(wire.Ack(0, self.message.id, self._token))
 
     async def nack(self, delay: float | None = None) -> None:
         """Give the message back; it is ready at once, or after `delay` seconds."""
-        await self._client._settle(wire.Nack(0, self.message.id, self._token, delay), self._held_until)
+        await self._settle(wire.Nack(0, self.message.id, self._token, delay))
+
+    async def _settle(self, request: wire.Ack | wire.Nack) -> None:
+        self._settlements += 1
+        await self._client._settle(request, self._can_end_only_now)
         self._ended = True
+
+    def _can_end_only_now(self) -> bool:
+        """Whether only the request that is under way can have ended the lease."""
+        return self._settlements == 1 and asyncio.get_running_loop().time() < self._held_until
 
     async def extend(self, seconds: float) -> None:
         """Let the lease end `seconds` from now."""

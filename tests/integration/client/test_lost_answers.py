@@ -78,6 +78,16 @@ async def test_leases_are_taken_and_ended_once_though_the_answer_is_lost(
     assert proxy.connections == 4
 
 
+async def test_an_ack_of_what_was_given_back_is_lost_also_when_it_is_repeated(proxy: Proxy, alice: Client) -> None:
+    await alice.send("jobs", b"work")
+    lease = await alice.lease("jobs")
+    assert lease is not None
+    await lease.nack()
+    proxy.lose_next_answer()
+    with pytest.raises(errors.LeaseLost):
+        await lease.ack()
+
+
 async def test_an_ack_that_is_repeated_after_the_lease_may_have_run_out_is_lost(proxy: Proxy, alice: Client) -> None:
     await alice.send("jobs", b"work")
     lease = await alice.lease("jobs", seconds=0.001)
