@@ -182,7 +182,10 @@ class Console:
 
     async def purge(self, actor: Actor, queue: str) -> int:
         """Hide all that waits in a queue, also in a personal one, for upkeep to delete; returns how many."""
-        return await count_discarded(self._pool, await self._act(actor, "purge_as_operator", queue))
+        store = await self._act(actor, "purge_as_operator", queue)
+        messages = await count_discarded(self._pool, store)
+        await self._pool.fetch("SELECT stafette.record_purged($1, $2)", store, messages)
+        return messages
 
     async def redrive(self, actor: Actor, queue: str) -> int:
         """Put a queue's dead messages back to ready; returns how many."""

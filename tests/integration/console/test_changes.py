@@ -188,7 +188,7 @@ async def test_what_changes_something_writes_its_line_and_what_fails_none(consol
     assert {(line.role, line.address) for line in lines} == {("admin", "127.0.0.1")}
     assert [(line.action, line.subject, line.detail) for line in reversed(lines)] == [
         ("create queue", "jobs", ""),
-        ("purge", "jobs", ""),
+        ("purge", "jobs", "2 messages"),
         ("redrive", "jobs", "0 messages"),
         ("delete dead messages", "jobs", "0 messages"),
         ("delete queue", "jobs", "with its messages"),

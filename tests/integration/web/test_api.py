@@ -87,7 +87,7 @@ async def test_purge_counts_and_is_written_down(api: httpx.AsyncClient) -> None:
     assert await answer(api.post("/api/v1/queues/full/purge")) == {"messages": 3}
     lines = (await answer(api.get("/api/v1/audit")))["items"]
     assert isinstance(lines, list)
-    assert (lines[0]["action"], lines[0]["subject"], lines[0]["detail"]) == ("purge", "full", "")
+    assert (lines[0]["action"], lines[0]["subject"], lines[0]["detail"]) == ("purge", "full", "3 messages")
 
 
 @pytest.mark.parametrize("path", ["delete-dead", "bury"])  # the latter is its name in earlier versions
