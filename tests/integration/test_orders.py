@@ -27,7 +27,7 @@ async def listening(store: Store) -> None:
     """Wait until each broker hears what is said on its channels: after that it probes the server."""
     listens = """
         SELECT count(*) >= (SELECT count(*) FROM stafette.brokers WHERE alive_until > now())
-        FROM pg_stat_activity WHERE state = 'idle' AND query LIKE '%transaction_read_only%'
+        FROM pg_stat_activity WHERE application_name = 'stafette, listening' AND query LIKE '%transaction_read_only%'
           AND datname = current_database() AND pid <> pg_backend_pid()
     """
     await until(lambda: store.pool.value(listens))

@@ -49,6 +49,9 @@ PROBE_PAUSE, PROBE_SECONDS = 2.0, 5.0
 """How often the listening connection is probed, and how long the server may take to answer: it only reads its settings,
 so a server that takes longer is frozen or cut off. Both together are below ten seconds."""
 
+LISTENING = "stafette, listening"
+"""The name of the listening connection in pg_stat_activity."""
+
 STANDBY_WAIT = "SyncRepWaitForLSN"
 """The function of PostgreSQL that warns when the wait for a synchronous standby is cancelled. Texts are translated."""
 
@@ -176,6 +179,7 @@ class Pool:
         connection.add_termination_listener(lambda _: ended.set())
         try:
             with translated_errors(self._url):
+                await connection.execute(f"SET application_name = '{LISTENING}'")
                 for channel, callback in channels.items():
                     await connection.add_listener(
                         channel, lambda _connection, _pid, _channel, text, callback=callback: callback(text)
