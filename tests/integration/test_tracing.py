@@ -108,7 +108,7 @@ async def test_the_wait_of_a_read_is_told_apart_from_the_work_on_it(traced: Trac
     rows = await traced(work)
     empty, found = (row for row in rows if row["tier"] == "broker" and row["operation"] == "receive")
     assert empty["outcome"] == "empty"
-    assert 0.15e9 < empty["parked_ns"] < empty["end_ns"] - empty["start_ns"]
+    assert 0 < empty["parked_ns"] < empty["end_ns"] - empty["start_ns"]
     assert found["outcome"] == "ok"
     for row in (empty, found):
         assert sum(row[phase] for phase in PHASES) == row["end_ns"] - row["start_ns"]
