@@ -233,8 +233,8 @@ async def test_it_goes_on_after_a_database_restart(tmp_path: Path, monkeypatch: 
         async with (
             running(settings) as (_, here),
             running(settings) as (_, there),
-            await stafette.aio.connect(f"stafette://127.0.0.1:{here}", name="alice") as alice,
-            await stafette.aio.connect(f"stafette://127.0.0.1:{there}", name="bob") as bob,
+            await stafette.aio.connect(f"stafette://127.0.0.1:{here}", name="alice", timeout=3.0) as alice,
+            await stafette.aio.connect(f"stafette://127.0.0.1:{there}", name="bob", timeout=3.0) as bob,
         ):
             await story_of_a_restart(postgres, alice, bob)
     finally:
