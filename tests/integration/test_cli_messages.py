@@ -147,18 +147,23 @@ def test_a_broken_pipe_is_no_news(cli: CommandLine, queue: str) -> None:
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_an_interrupt_waits_for_what_has_been_taken(cli: CommandLine, queue: str, unbuffered: str) -> None:
+@pytest.mark.parametrize("lease", [[], ["--lease"]])
+def test_an_interrupt_waits_for_what_has_been_taken(
+    cli: CommandLine, queue: str, lease: list[str], unbuffered: str
+) -> None:
     cli.fed((b"x" * 30_000 + b"\n") * 100, "send", queue, "--lines")
     environment = cli.environment(PYTHONUNBUFFERED=unbuffered)
-    with cli.start("receive", queue, "--all", env=environment) as reading:
+    with cli.start("receive", queue, "--all", *lease, env=environment) as reading:
         assert reading.stdout is not None
         fcntl.fcntl(reading.stdout, fcntl.F_SETPIPE_SZ, 4096)
         first = reading.stdout.read(1)  # it prints, and the pipe cannot hold even one
         reading.send_signal(signal.SIGINT)
         code, rest, err = outcome(reading)
     assert (code, err) == (130, b"")
+    output = first + rest
+    assert output.endswith(b"\n")
     remaining = cli.json("queue", "info", queue)["messages"]
-    assert (first + rest).count(b"\n") + remaining == 100
+    assert output.count(b"\n") + remaining == 100
 
 
 def test_a_lease_loses_nothing_in_a_broken_pipe(cli: CommandLine, queue: str) -> None:

@@ -108,7 +108,7 @@ def as_object(message: Message) -> dict[str, Any]:
 
 @contextmanager
 def delay_interrupt() -> Iterator[None]:
-    """Delay Ctrl-C while messages are printed that are stored nowhere else; a second Ctrl-C works at once."""
+    """Delay Ctrl-C while what was taken is printed, and acked if it is leased; a second Ctrl-C works at once."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script
         yield
         return

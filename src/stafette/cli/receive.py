@@ -159,7 +159,7 @@ def _receive_leased(
             lease = client.lease(queue, wait=wait, **filters)
         if not lease and not follow:
             return
-        with lease as work:
+        with delay_interrupt(), lease as work:
             if work is not None and work.message is not None:
                 yield work.message
                 count += 1
