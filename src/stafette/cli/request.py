@@ -10,7 +10,16 @@ import typer
 from stafette.cli.broker_link import Data, Name, Secret, Url, connect
 from stafette.cli.completion import QueueName
 from stafette.cli.exits import NoMessage
-from stafette.cli.message_io import Body, NoNewline, Priority, Receiver, as_object, read_body, show_message
+from stafette.cli.message_io import (
+    Body,
+    NoNewline,
+    Priority,
+    Receiver,
+    as_object,
+    delay_interrupt,
+    read_body,
+    show_message,
+)
 from stafette.cli.output import Json, say, show_json
 from stafette.cli.progress import Progress
 from stafette.cli.receive import FOLLOW_SECONDS, Count, Follow, Wait, message_limit
@@ -108,7 +117,10 @@ def reply(
                         raise
                     say(f"stafette: {error}")
                     continue
-                _show(work.message, client.reply(work.message, answer), as_json=as_json)
+                with delay_interrupt():  # a request that is answered must not come back
+                    ids = client.reply(work.message, answer)
+                    work.ack()
+                    _show(work.message, ids, as_json=as_json)
             answer_count += 1
     if not answer_count:
         raise NoMessage(queue, wait)
