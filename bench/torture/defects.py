@@ -212,7 +212,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "a receive that is sent again gets other messages", "receive", ("lost",), fault="connection cut",
-        edits=(Edit("messages/replay_batch", "WHERE k.client_id = a.client", "WHERE false"),),
+        edits=(Edit("messages/replay_batch", "AND r.client_id = a.client", "AND false"),),
     ),
     Defect(
         "what was given up does not go back", "receive cancelled", ("lost",),

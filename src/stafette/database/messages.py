@@ -123,7 +123,7 @@ class Messages:
     ) -> list[list[Message] | StafetteError]:
         """Pop what each request is due, removed in the transaction that answers; `broker` holds their sessions."""
         work = partial(self._receive, budget=budget, broker=broker)
-        return await self._repeat_or("stafette.replay_batch", _message, work, requests, budget)
+        return await self._repeat_or(_message, work, requests, budget)
 
     async def give_back_received(self, requests: Sequence[GaveUp]) -> list[str]:
         """Put messages whose answers nobody saw back into their lanes; returns the queues that have messages again."""
@@ -150,7 +150,7 @@ class Messages:
     ) -> list[list[Leased] | StafetteError]:
         """Hand out messages that come back unless they are acknowledged in time; `broker` holds their sessions."""
         work = partial(self._lease, budget=budget, broker=broker)
-        return await self._repeat_or("stafette.replay_leases", _leased, work, requests, budget)
+        return await self._repeat_or(_leased, work, requests, budget)
 
     async def ready(self, asks: Sequence[Ask]) -> list[Ask]:
         """Those of the asks for which something may be ready: one call for all reads that wait."""
@@ -205,7 +205,6 @@ class Messages:
 
     async def _repeat_or(
         self,
-        replay: str,
         convert: Callable[[asyncpg.Record], Answer],
         work: Callable[[Sequence[Reading]], Awaitable[list[list[Answer] | StafetteError]]],
         requests: Sequence[Reading],
@@ -216,7 +215,7 @@ class Messages:
         if not repeated:
             return await self._batch(work, requests)
         rows = await self._pool.fetch(
-            f"SELECT * FROM {replay}($1, $2, $3, $4, $5)",  # noqa: S608  # one of two constants
+            "SELECT * FROM stafette.replay_batch($1, $2, $3, $4, $5)",
             [requests[number].client for number in repeated],
             [requests[number].session for number in repeated],
             [requests[number].request for number in repeated],
