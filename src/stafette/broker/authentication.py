@@ -27,10 +27,10 @@ async def open_sessions(
     outcomes: list[HelloOutcome] = []
     entitled: list[tuple[int, Identity]] = []
     identities = await store.clients.register_batch([_registration(pending) for pending in hellos])
-    for place, (pending, identity) in enumerate(zip(hellos, identities, strict=True)):
+    for number, (pending, identity) in enumerate(zip(hellos, identities, strict=True)):
         verdict = identity if isinstance(identity, StafetteError) else judge(pending, identity)
         if isinstance(verdict, Identity):
-            entitled.append((place, verdict))
+            entitled.append((number, verdict))
             outcomes.append(_UNDECIDED)
         else:
             outcomes.append(verdict)
@@ -38,15 +38,15 @@ async def open_sessions(
         return outcomes, []
     moved: list[Moved] = []
     answers = await store.clients.take_sessions(
-        [Claim(identity.id, hellos[place].secret, hellos[place].hello.session) for place, identity in entitled],
+        [Claim(identity.id, hellos[number].secret, hellos[number].hello.session) for number, identity in entitled],
         broker_id,
     )
-    for (place, identity), answer in zip(entitled, answers, strict=True):
+    for (number, identity), answer in zip(entitled, answers, strict=True):
         if isinstance(answer, StafetteError):
-            outcomes[place] = answer
+            outcomes[number] = answer
             continue
         mode: Mode = "full" if identity.mode == "full" else "read-only"
-        outcomes[place] = Opened(identity.id, identity.name, mode, answer.token)
+        outcomes[number] = Opened(identity.id, identity.name, mode, answer.token)
         if answer.left_broker is not None and answer.left_token is not None:
             moved.append((answer.left_broker, identity.id, answer.left_token))
     return outcomes, moved

@@ -105,27 +105,27 @@ class Clients:
 
     async def take_sessions(self, claims: Sequence[Claim], broker: int) -> list[Taken | StafetteError]:
         """Put clients online at a broker, each under a new token."""
-        places: Sequence[int] = range(len(claims))
+        numbers: Sequence[int] = range(len(claims))
         answers: list[Taken | StafetteError] = [Unavailable(_RACES, outcome="not done") for _ in claims]
         for _ in range(RACES):
             rows = await self._pool.fetch(
                 "SELECT * FROM stafette.take_sessions($1, $2, $3, $4, $5)",
-                [claims[place].client for place in places],
-                [claims[place].secret for place in places],
-                [claims[place].session for place in places],
-                [secrets.randbits(63) for _ in places],
+                [claims[number].client for number in numbers],
+                [claims[number].secret for number in numbers],
+                [claims[number].session for number in numbers],
+                [secrets.randbits(63) for _ in numbers],
                 broker,
             )
             lost_races = []
-            for place, (_, token, fault, detail, left_broker, left_token) in zip(places, rows, strict=True):
+            for number, (_, token, fault, detail, left_broker, left_token) in zip(numbers, rows, strict=True):
                 if fault is not None:
-                    answers[place] = from_code(fault, detail)
+                    answers[number] = from_code(fault, detail)
                 elif token is not None:
-                    answers[place] = Taken(token, left_broker, left_token)
+                    answers[number] = Taken(token, left_broker, left_token)
                 else:
-                    lost_races.append(place)
-            places = lost_races
-            if not places:
+                    lost_races.append(number)
+            numbers = lost_races
+            if not numbers:
                 break
         return answers
 
