@@ -237,19 +237,24 @@ class Client:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout
-        repeated = False
+        lost: Lost | None = None
         while True:
             try:
                 await self._ask(request, wire.Done, timeout=max(0.0, deadline - loop.time()))
                 return
             except LeaseLost as error:
-                if repeated and can_end_only_now():
+                if lost is not None and can_end_only_now():
                     return
-                if repeated:
+                if lost is not None:
                     error.outcome = "unknown"
                 raise
-            except Lost:
-                request.id, repeated = 0, True
+            except Lost as error:
+                lost = error
+                request.id = 0
+            except TryAgain as error:
+                if lost is not None and error.outcome == "not done":
+                    raise lost from error  # it may have been done the first time
+                raise
 
     async def ack(self, message: int, token: int) -> None:
         """Acknowledge a leased message, which deletes it. Raises LeaseLost if the lease has run out."""

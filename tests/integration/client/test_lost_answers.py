@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from stafette import errors
 from stafette.client.aio import Client
+from stafette.client.lease import Lease
 from tests.support.brokers import Connect, StartBroker
 from tests.support.client_internals import names_online, parked_seconds
 from tests.support.tcp_proxy import Proxy
@@ -96,6 +97,24 @@ async def test_an_ack_that_is_repeated_after_the_lease_may_have_run_out_is_lost(
     proxy.lose_next_answer()
     with pytest.raises(errors.LeaseLost) as caught:
         await lease.ack()
+    assert caught.value.outcome == "unknown"
+
+
+@pytest.mark.parametrize("settle", [Lease.ack, Lease.nack])
+async def test_what_may_have_ended_a_lease_is_in_doubt_if_no_broker_answers_again(
+    settle: Callable[[Lease], Awaitable[None]], proxy: Proxy, connect: Connect
+) -> None:
+    alice = await connect("alice", proxy.url, timeout=1.0)
+    await alice.create_queue("jobs")
+    await alice.send("jobs", b"work")
+    lease = await alice.lease("jobs")
+    assert lease is not None
+    proxy.hold_answers()
+    settling = asyncio.create_task(settle(lease))
+    await proxy.something_held.wait()
+    proxy.cut()
+    with pytest.raises(errors.Unavailable) as caught:
+        await settling
     assert caught.value.outcome == "unknown"
 
 
