@@ -389,6 +389,7 @@ class Failover:
             except (ServerFull, Unavailable, AlreadyOnline) as error:
                 pause = search.pause_after(error, self._loop.time())
                 if pause is None:
+                    error.outcome = "not done"  # whatever the connection is for was not sent
                     raise
                 if pause:
                     await _sleep(pause)

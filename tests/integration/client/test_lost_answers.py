@@ -13,7 +13,7 @@ from stafette.client.lease import Lease
 from tests.support.brokers import Connect, StartBroker
 from tests.support.client_internals import names_online, parked_seconds
 from tests.support.tcp_proxy import Proxy
-from tests.support.waiting import until
+from tests.support.waiting import A_DAY, TIMEOUT_SECONDS, until
 
 
 @pytest.mark.parametrize("fault", [Proxy.lose_next_answer, Proxy.halve_next_answer])
@@ -116,6 +116,33 @@ async def test_what_may_have_ended_a_lease_is_in_doubt_if_no_broker_answers_agai
     with pytest.raises(errors.Unavailable) as caught:
         await settling
     assert caught.value.outcome == "unknown"
+
+
+@pytest.mark.parametrize("begins", ["before", "after"])
+async def test_a_read_looks_for_a_broker_no_longer_than_other_requests(
+    proxy: Proxy, connect: Connect, begins: str
+) -> None:
+    """However long it may wait for a message. One that was under way may have taken some."""
+    alice = await connect("alice", proxy.url, timeout=0.5)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        receiving = asyncio.create_task(alice.receive("@alice", wait=A_DAY)) if begins == "before" else None
+        await alice.ping()
+        proxy.stop()
+        with pytest.raises(errors.Unavailable):
+            await alice.ping()  # it has noticed
+        with pytest.raises(errors.Unavailable) as caught:
+            await (receiving or alice.receive("@alice", wait=A_DAY))
+    assert caught.value.outcome == ("not done" if receiving is None else "unknown")
+
+
+async def test_a_request_that_finds_no_broker_is_not_done(proxy: Proxy, connect: Connect) -> None:
+    alice = await connect("alice", proxy.url, timeout=0.5)
+    proxy.stop()
+    with pytest.raises(errors.Unavailable):
+        await alice.ping()
+    with pytest.raises(errors.Unavailable, match="cannot reach a broker") as caught:
+        await alice.send("@alice", b"")
+    assert caught.value.outcome == "not done"
 
 
 async def test_what_changes_nothing_is_repeated(proxy: Proxy, alice: Client) -> None:
