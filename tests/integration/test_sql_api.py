@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
 import pytest
 
+from stafette.database.messages import ReadRequest, SendRequest
 from stafette.database.store import Store
+from stafette.model import Draft, Selection
 
 MEBIBYTE_OF_HEADERS = "jsonb_build_object('a', repeat('x', 1048576))"
 
@@ -68,6 +71,62 @@ async def test_a_received_message_is_back_when_the_transaction_rolls_back(
     await transaction.rollback()
     assert await bodies(application, client="alice", queue="jobs") == [b"both"]
     assert await bodies(application, client="alice", queue="audit", by_arrival=True) == [b"both"]
+
+
+async def test_what_a_transaction_has_received_is_nobody_elses_until_it_ends(
+    application: asyncpg.Connection[asyncpg.Record], store: Store
+) -> None:
+    reader = await store.clients.register("reader")
+    for body in ("first", "second", "third"):
+        await application.execute("SELECT stafette.send('alice', 'jobs', $1::text::bytea)", body)
+    transaction = application.transaction()
+    await transaction.start()
+    assert await bodies(application, client="alice", queue="jobs") == [b"first"]
+
+    async def received(**fields: Any) -> list[bytes]:
+        [answer] = await store.messages.receive([ReadRequest(reader.id, Selection("jobs", **fields))])
+        assert isinstance(answer, list)
+        return [message.body for message in answer]
+
+    assert await received() == [b"second"]
+    await transaction.rollback()
+    assert await received(order="arrival", count=9) == [b"first", b"third"]
+
+
+async def test_a_transaction_that_goes_on_gets_nothing_that_has_expired(
+    application: asyncpg.Connection[asyncpg.Record], store: Store
+) -> None:
+    alice = await store.clients.get("alice")
+    async with application.transaction():
+        await application.fetch("SELECT now()")  # from here on its time stands still
+        await store.messages.send([SendRequest(alice.id, Draft(("jobs",), b"fleeting", context=1, ttl=0.001))])
+        while await store.messages.browse("jobs"):  # until a millisecond has passed
+            pass
+        for selection in (
+            {"queue": "jobs"}, {"queue": "jobs", "by_arrival": True}, {"sender": "alice"}, {"context": 1},
+        ):  # fmt: skip
+            assert await bodies(application, client="alice", **selection) == []
+
+
+async def test_the_times_of_a_message_count_from_its_send(
+    application: asyncpg.Connection[asyncpg.Record], store: Store
+) -> None:
+    async with application.transaction():
+        await application.fetch("SELECT now()")
+        before = await store.pool.value("SELECT clock_timestamp()")
+        await application.execute("SELECT stafette.send('alice', 'jobs', 'brief', ttl => 10)")
+        await application.execute("SELECT stafette.send('alice', 'jobs', 'late', delay => 20, ttl => 30)")
+    [brief] = await store.pool.fetch(
+        "SELECT arrived_at - $1 AS age, expires_at - $1 AS ttl FROM stafette.ready", before
+    )
+    [late] = await store.pool.fetch(
+        "SELECT arrived_at - $1 AS age, due_at - $1 AS delay, expires_at - $1 AS ttl FROM stafette.delayed", before
+    )
+    for row in (brief, late):
+        assert row["age"] >= timedelta(0)
+    assert brief["ttl"] >= timedelta(seconds=10)
+    assert late["delay"] >= timedelta(seconds=20)
+    assert late["ttl"] >= timedelta(seconds=30)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@
 --
 -- Every branch reads lanes in index order, a few rows from each, and merges the heads. Arrival order within a lane is
 -- a merge of its ten ranks: ten short probes cost less than one more index on every send.
+--
+-- Times to live end by the time of the statement: in an application's transaction, now() is when that began.
 CREATE OR REPLACE FUNCTION stafette.peek_next(
     reader integer, in_store integer, from_sender integer, with_context bigint, by_arrival boolean, wanted integer,
     skipped bigint[] DEFAULT '{}'
@@ -40,7 +42,7 @@ BEGIN
               AND (r.context, r.store_id, r.receiver_id, r.rank, r.id)
                   < (with_context, queue.id, lane.receiver_id, CASE WHEN by_arrival THEN step.rank ELSE 9 END + 1, 0)
               AND (from_sender IS NULL OR r.sender_id = from_sender) AND NOT (q.exclude_own AND r.sender_id = reader)
-              AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
+              AND (r.expires_at IS NULL OR r.expires_at > statement_timestamp()) AND r.id <> ALL (skipped)
             ORDER BY r.context, r.store_id, r.receiver_id, r.rank, r.id LIMIT wanted
         ) AS head
         ORDER BY CASE WHEN by_arrival THEN 0 ELSE head.rank END, head.id
@@ -65,7 +67,7 @@ BEGIN
             SELECT r.ctid AS tid, r.id FROM stafette.ready AS r
             WHERE r.sender_id = from_sender AND r.store_id = store.id AND r.receiver_id = lane.receiver_id
               AND r.rank = step.rank
-              AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
+              AND (r.expires_at IS NULL OR r.expires_at > statement_timestamp()) AND r.id <> ALL (skipped)
             ORDER BY r.id LIMIT wanted
         ) AS head
         ORDER BY CASE WHEN by_arrival THEN 0 ELSE step.rank END, head.id
@@ -80,7 +82,7 @@ BEGIN
             SELECT r.ctid AS tid, r.id FROM stafette.ready AS r
             WHERE r.store_id = in_store AND r.receiver_id = lane.receiver_id AND r.rank = step.rank
               AND NOT (own_hidden AND r.sender_id = reader)
-              AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
+              AND (r.expires_at IS NULL OR r.expires_at > statement_timestamp()) AND r.id <> ALL (skipped)
             ORDER BY r.id LIMIT wanted
         ) AS head
         ORDER BY head.id
@@ -94,7 +96,7 @@ BEGIN
             SELECT r.ctid AS tid, r.rank, r.id FROM stafette.ready AS r
             WHERE r.store_id = in_store AND r.receiver_id = lane.receiver_id
               AND NOT (own_hidden AND r.sender_id = reader)
-              AND (r.expires_at IS NULL OR r.expires_at > now()) AND r.id <> ALL (skipped)
+              AND (r.expires_at IS NULL OR r.expires_at > statement_timestamp()) AND r.id <> ALL (skipped)
             ORDER BY r.rank, r.id LIMIT wanted
         ) AS head
         ORDER BY head.rank, head.id

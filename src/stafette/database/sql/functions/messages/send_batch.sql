@@ -15,6 +15,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     most_seconds CONSTANT double precision := 1e9;     -- as on the wire; NaN is more than that
+    sent_at      CONSTANT timestamptz := statement_timestamp();    -- now() is when an application's transaction began
     answers      stafette.answered_part[];
 BEGIN
     PERFORM stafette.lock_catalog();
@@ -80,15 +81,15 @@ BEGIN
     ), now_ready AS (
         INSERT INTO stafette.ready
             (id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body)
-        SELECT id, store_id, receiver_id, sender, 10 - priority, 0, context, now(), now() + ttl * interval '1 second',
-               headers, body
+        SELECT id, store_id, receiver_id, sender, 10 - priority, 0, context, sent_at,
+               sent_at + ttl * interval '1 second', headers, body
         FROM good WHERE delay IS NULL OR delay = 0
     ), now_delayed AS (
         INSERT INTO stafette.delayed
             (id, store_id, receiver_id, sender_id, rank, deliveries, context, arrived_at, expires_at, headers, body,
              due_at)
-        SELECT id, store_id, receiver_id, sender, 10 - priority, 0, context, now(), now() + ttl * interval '1 second',
-               headers, body, now() + delay * interval '1 second'
+        SELECT id, store_id, receiver_id, sender, 10 - priority, 0, context, sent_at,
+               sent_at + ttl * interval '1 second', headers, body, sent_at + delay * interval '1 second'
         FROM good WHERE delay > 0
     )
     SELECT array_agg((

@@ -31,7 +31,7 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT r.ctid AS tid, stafette.message_size(r.headers, r.body) AS size FROM stafette.ready AS r
         WHERE r.store_id = q.store_id AND r.receiver_id = 0
-          AND (r.expires_at IS NULL OR r.expires_at > now())
+          AND (r.expires_at IS NULL OR r.expires_at > statement_timestamp())
         ORDER BY r.rank, r.id LIMIT q.wanted
         FOR UPDATE SKIP LOCKED
     ) AS m;
