@@ -12,8 +12,8 @@ from stafette.broker.server import BrokerSettings, running
 from stafette.database.clients import Identity
 from stafette.database.messages import SendRequest
 from stafette.database.store import Store
-from stafette.errors import InternalError, KeyConflict
-from stafette.model import Draft
+from stafette.errors import ClientNotFound, InternalError, KeyConflict, MessageTooLarge, QueueNotFound
+from stafette.model import Draft, QueueOptions
 from tests.support.brokers import Connect
 
 GATE = 4711
@@ -57,6 +57,38 @@ async def test_a_key_that_has_expired_counts_as_new(store: Store, alice: Identit
     assert third > second
     assert isinstance((await store.messages.send([keyed(alice)]))[0], KeyConflict)
     assert (await store.queues.count("jobs")).ready == 3
+
+
+@pytest.mark.parametrize("gone", ["a queue", "the receiver", "the queue, for another"])
+async def test_a_repetition_is_answered_although_it_could_not_be_sent_any_more(
+    store: Store, alice: Identity, gone: str
+) -> None:
+    await store.clients.register("bob")
+    await store.queues.create(alice.id, "audit")
+    once = SendRequest(alice.id, Draft(("jobs", "audit"), b"once", receiver="bob"), "k")
+    [first] = await store.messages.send([once])
+    if gone == "the receiver":
+        await store.clients.delete("bob", by=alice.id)
+    else:
+        await store.queues.delete(alice.id, "jobs", force=True)
+    if gone == "the queue, for another":
+        await store.queues.create(alice.id, "jobs", QueueOptions(max_body=3))
+
+    # Whoever lost the answer learns that it has been sent; anything else gets the fault that it has
+    unsent = SendRequest(alice.id, once.draft, "another")
+    changed = SendRequest(alice.id, Draft(("jobs", "audit"), b"other", receiver="bob"), "k")
+    repeated, never_sent, other = await store.messages.send([once, unsent, changed])
+    assert repeated == first
+    fault = {"a queue": QueueNotFound, "the receiver": ClientNotFound}.get(gone, MessageTooLarge)
+    assert (type(never_sent), type(other)) == (fault, fault)
+    await store.pool.fetch("UPDATE stafette.keys SET expires_at = now()")
+    assert [type(answer) for answer in await store.messages.send([once])] == [fault]
+
+
+async def test_a_client_that_is_gone_repeats_nothing(store: Store, alice: Identity) -> None:
+    await store.messages.send([keyed(alice)])
+    await store.clients.delete("alice", by=alice.id)
+    assert [type(answer) for answer in await store.messages.send([keyed(alice)])] == [ClientNotFound]
 
 
 async def test_a_key_is_not_forgotten_while_it_is_answered(store: Store, alice: Identity, any_database: str) -> None:

@@ -249,17 +249,22 @@ class ModelStore:
     def _send(self, send: SendRequest) -> list[ModelMessage]:
         """In all queues or in none; with a key only once."""
         require(bool(send.draft.queues) and is_storable(send), errors.InvalidRequest)
+        if first := self._first_use(send):
+            return first.sent
         messages = [self._message(send, queue) for queue in send.draft.queues]
         if send.key is not None:
-            first = self.keys.get((send.sender, send.key))
-            if first is None or first.expires_at <= self.now:
-                first = ModelKey(_content(send), messages, self.now + KEY_SECONDS)
-                self.keys[send.sender, send.key] = first
-            require(first.content == _content(send), errors.KeyConflict)
-            if first.sent is not messages:
-                return first.sent
+            used = self.keys.get((send.sender, send.key))
+            require(used is None or used.expires_at <= self.now, errors.KeyConflict)
+            self.keys[send.sender, send.key] = ModelKey(_content(send), messages, self.now + KEY_SECONDS)
         self.messages += messages
         return messages
+
+    def _first_use(self, send: SendRequest) -> ModelKey | None:
+        """What this repeats, which may be more than could be sent now."""
+        first = None if send.key is None else self.keys.get((send.sender, send.key))
+        if first is None or first.expires_at <= self.now or send.sender not in self.clients:
+            return None
+        return first if first.content == _content(send) else None
 
     def _message(self, send: SendRequest, queue_name: str) -> ModelMessage:
         draft = send.draft

@@ -2,8 +2,9 @@
 -- queue; elements with the same request number belong together: all of them are stored, or none, with the request's
 -- first fault as its answer. Answers come in the order of the elements.
 --
--- A key makes a send safe to repeat: the first use stores the ids, a later one returns them. A key whose time is over
--- counts as new. A key that counts is locked, so that forget_keys() leaves it until its ids have been returned.
+-- A key makes a send safe to repeat: the first use stores the ids, a later one returns them, even if the message could
+-- not be sent any more. A key whose time is over counts as new. A key that counts is locked, so that forget_keys()
+-- leaves it until its ids have been returned.
 CREATE OR REPLACE FUNCTION stafette.send_batch(
     requests integer[], senders integer[], queues text[], receivers text[], priorities smallint[], contexts bigint[],
     headers jsonb[], bodies bytea[], delays double precision[], ttls double precision[], keys text[],
@@ -64,12 +65,12 @@ BEGIN
             md5(string_agg(format('%L %L %s %s %s %s %s %s', queue, receiver, priority, context, headers, delay, ttl,
                                   md5(body)), '|' ORDER BY place)) AS fingerprint
         FROM part
-        WHERE key IS NOT NULL AND request NOT IN (SELECT request FROM bad)
+        WHERE key IS NOT NULL
         GROUP BY request, sender, key
     ), claimed AS (
         INSERT INTO stafette.keys AS k (sender_id, key, fingerprint, ids, expires_at)
         SELECT DISTINCT ON (sender, key) sender, key, fingerprint, ids, now() + stafette.key_lifetime()
-        FROM keyed ORDER BY sender, key, request
+        FROM keyed WHERE request NOT IN (SELECT request FROM bad) ORDER BY sender, key, request
         ON CONFLICT (sender_id, key) DO UPDATE
             SET fingerprint = excluded.fingerprint, ids = excluded.ids, expires_at = excluded.expires_at
             WHERE k.expires_at <= now()
@@ -121,25 +122,27 @@ BEGIN
                     THEN format('%s is a personal queue; its only receiver is its owner', b.queue)
                 ELSE format('client %s is read-only and cannot send', b.sender_name) END
         END,
-        p.sender, p.key, k.fingerprint, p.id IN (SELECT id FROM good)
+        CASE WHEN p.sender_name IS NOT NULL THEN p.sender END, p.key, k.fingerprint, p.id IN (SELECT id FROM good)
     )::stafette.answered_part ORDER BY p.place)
     INTO answers
     FROM part AS p
     LEFT JOIN bad AS b ON b.request = p.request
     LEFT JOIN keyed AS k ON k.request = p.request;
 
-    -- A separate statement, so that it sees a key that another transaction has committed meanwhile.
+    -- A separate statement, so that it sees a key that another transaction has committed meanwhile. A send with a fault
+    -- may be the repetition of one that had none, if its queue or receiver is gone since.
     RETURN QUERY
     SELECT
         a.request,
         CASE WHEN a.stored THEN a.id WHEN k.fingerprint = a.fingerprint THEN k.ids[a.part] END,
-        CASE WHEN k.fingerprint <> a.fingerprint THEN 110 ELSE a.fault END,
-        CASE WHEN k.fingerprint <> a.fingerprint
-             THEN format('key %s was used for another message; choose a new key', a.key) ELSE a.detail END
+        CASE WHEN k.fingerprint <> a.fingerprint THEN 110 WHEN k.fingerprint IS NULL THEN a.fault END,
+        CASE WHEN k.fingerprint <> a.fingerprint THEN format('key %s was used for another message; choose a new key', a.key)
+             WHEN k.fingerprint IS NULL THEN a.detail END
     FROM (SELECT *, row_number() OVER (PARTITION BY u.request ORDER BY u.place) AS part
           FROM unnest(answers) AS u) AS a
     LEFT JOIN stafette.keys AS k
-        ON NOT a.stored AND a.fault IS NULL AND k.sender_id = a.sender_id AND k.key = a.key
+        ON NOT a.stored AND k.sender_id = a.sender_id AND k.key = a.key
+           AND (a.fault IS NULL OR k.fingerprint = a.fingerprint AND k.expires_at > now() AND k.ids[1] < a.id)
     ORDER BY a.place;
 END
 $$;
