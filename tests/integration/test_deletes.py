@@ -93,13 +93,14 @@ async def upkeep(store: Store, *, limit: int = 1000) -> int:
 async def test_a_deleted_queue_is_gone_at_once_and_its_rows_follow(
     store: Store, alice: Identity, application: asyncpg.Connection[asyncpg.Record], any_database: str
 ) -> None:
-    await in_every_state(store, alice, any_database)
+    held = await in_every_state(store, alice, any_database)
     await store.queues.delete(alice.id, "jobs", force=True)
     with pytest.raises(errors.QueueNotFound):
         await store.queues.get("jobs")
     overview = await store.monitoring.overview()
     assert (overview.ready, overview.delayed, overview.leased, overview.dead) == (0, 0, 0, 0)
     assert await application.fetchval(STORED) == 4  # nobody waited for these to be deleted
+    assert [type(answer) for answer in await store.messages.ack([held])] == [errors.LeaseLost]
 
     await store.queues.create(alice.id, "jobs")
     new = await send(store, alice, "jobs")

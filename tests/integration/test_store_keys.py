@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 
 import asyncpg
+import msgspec
 import pytest
 
 from stafette.broker.server import BrokerSettings, running
@@ -83,6 +84,16 @@ async def test_a_repetition_is_answered_although_it_could_not_be_sent_any_more(
     assert (type(never_sent), type(other)) == (fault, fault)
     await store.pool.fetch("UPDATE stafette.keys SET expires_at = now()")
     assert [type(answer) for answer in await store.messages.send([once])] == [fault]
+
+
+async def test_a_send_with_a_fault_does_not_repeat_what_comes_after_it(store: Store, alice: Identity) -> None:
+    draft = Draft(("jobs",), b"early", receiver="bob")
+    early = SendRequest(alice.id, msgspec.structs.replace(draft, allow_unknown=True), "k")
+    late = SendRequest(alice.id, draft, "k")
+    failed, sent, repeated = await store.messages.send([late, early, late])
+    assert isinstance(failed, ClientNotFound)
+    assert isinstance(sent, list)
+    assert repeated == sent
 
 
 async def test_a_client_that_is_gone_repeats_nothing(store: Store, alice: Identity) -> None:

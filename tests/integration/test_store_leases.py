@@ -207,6 +207,24 @@ async def test_where_own_messages_are_excluded_one_to_oneself_is_for_anyone(stor
     assert message.receiver is None
 
 
+async def test_what_expires_under_a_lease_can_be_acknowledged_and_comes_back_to_nobody(
+    store: Store, worker: Identity, any_database: str
+) -> None:
+    for _ in range(3):
+        await store.messages.send([SendRequest(worker.id, Draft(("jobs",), b"brief", ttl=1000))])
+    done, nacked, forgotten = [await lease(store, worker) for _ in range(3)]
+    connection = await asyncpg.connect(any_database)
+    await connection.execute("UPDATE stafette.leased SET expires_at = now()")
+    assert await store.messages.ack([held(done)]) == [None]
+    assert await store.messages.nack([given_back(nacked)]) == ["jobs"]
+    await connection.execute("UPDATE stafette.leased SET leased_until = now()")
+    await connection.close()
+    assert await store.maintenance.expire_leases(limit=10) == {"jobs": 1}
+    assert [type(answer) for answer in await store.messages.ack([held(forgotten)])] == [errors.LeaseLost]
+    assert await store.messages.receive([ReadRequest(worker.id, Selection("jobs", count=9))]) == [[]]
+    assert await store.maintenance.drop_expired(limit=10) == 2
+
+
 async def test_a_redriven_message_has_no_time_to_live(store: Store, worker: Identity, any_database: str) -> None:
     await store.queues.create(worker.id, "brief", QueueOptions(max_deliveries=1))
     await store.messages.send([SendRequest(worker.id, Draft(("brief",), b"kept", ttl=1000))])

@@ -260,6 +260,18 @@ async def test_an_expired_message_is_never_given_and_then_dropped(store: Store, 
     assert (await store.queues.count("jobs")).ready == 1
 
 
+async def test_a_message_that_expires_before_it_is_due_is_never_given(
+    store: Store, alice: Identity, bob: Identity
+) -> None:
+    await send(store, alice, b"too late", delay=2000, ttl=1000)
+    await store.pool.fetch("UPDATE stafette.delayed SET expires_at = now()")
+    assert await store.maintenance.drop_expired(limit=10) == 0
+    await store.pool.fetch("UPDATE stafette.delayed SET due_at = now()")
+    assert await store.maintenance.promote_delayed(limit=10) == {"jobs": 1}
+    assert await receive(store, bob, queue="jobs") == []
+    assert await store.maintenance.drop_expired(limit=10) == 1
+
+
 async def test_a_key_makes_a_send_repeatable(store: Store, alice: Identity, bob: Identity) -> None:
     request = SendRequest(alice.id, Draft(("jobs", "audit"), b"once"), key="k")
     [first] = await store.messages.send([request])

@@ -64,6 +64,16 @@ async def test_the_same_request_gets_the_same_messages_and_others_get_others(ali
     assert await alice.receive(10, again=True) == []
 
 
+async def test_who_shows_the_session_of_another_client_gets_other_messages(alice: Reader, store: Store) -> None:
+    assert await alice.receive(7) == [b"1", b"3"]
+    mallory = await store.clients.register("mallory")
+    [taken] = await store.clients.take_sessions([Claim(mallory.id, session=SESSION)], alice.broker)
+    assert isinstance(taken, Taken)
+    impostor = Reader(store, mallory, alice.broker, taken.token)
+    assert await impostor.receive(7, again=True) == [b"0", b"2"]
+    assert await alice.receive(7, again=True) == [b"1", b"3"]
+
+
 async def test_a_batch_has_both_first_and_repeated_requests(alice: Reader) -> None:
     assert await alice.receive(7) == [b"1", b"3"]
     origin: dict[str, Any] = {"token": alice.token, "session": SESSION}
@@ -127,6 +137,23 @@ async def test_what_comes_back_to_a_queue_that_is_gone_is_gone_too(alice: Reader
     assert await alice.receive(7, Selection("@alice"), again=True) == []
     assert await alice.store.messages.give_back_received([GaveUp(alice.id, SESSION, 7)]) == []
     assert await alice.kept() == []
+
+
+async def test_what_was_on_its_way_at_a_purge_is_not_purged(alice: Reader) -> None:
+    await alice.receive(7)
+    assert await alice.store.queues.purge(alice.id, "jobs") == 3
+    assert await alice.receive(7, again=True) == [b"1", b"3"]
+    assert await alice.store.messages.give_back_received([GaveUp(alice.id, SESSION, 7)]) == ["jobs"]
+    assert [message.body for message in await ready(alice.store)] == [b"1", b"3"]
+
+
+async def test_what_expires_on_its_way_is_repeated_but_not_handed_out_anew(alice: Reader) -> None:
+    await alice.receive(7)
+    await alice.store.pool.fetch("UPDATE stafette.received SET expires_at = now()")
+    assert await alice.receive(7, again=True) == [b"1", b"3"]
+    await alice.store.messages.give_back_received([GaveUp(alice.id, SESSION, 7)])
+    assert await alice.receive(8, Selection("jobs", count=9)) == [b"0", b"2", b"4"]
+    assert await alice.store.maintenance.drop_expired(limit=10) == 2
 
 
 async def test_what_nobody_names_is_forgotten_after_a_while(alice: Reader) -> None:

@@ -36,6 +36,18 @@ async def test_closing_ends_what_waits_and_only_that(connect: Connect) -> None:
             await attempt
 
 
+async def test_a_lease_outlives_its_session(connect: Connect) -> None:
+    alice = await connect("alice")
+    await alice.create_queue("jobs")
+    await alice.send("jobs", b"work")
+    lease = await alice.lease("jobs")
+    assert lease is not None
+    await alice.close()
+    again = await connect("alice")
+    assert await again.receive("jobs") is None
+    await again.ack(lease.message.id, lease._token)
+
+
 async def test_a_client_belongs_to_its_event_loop(connect: Connect) -> None:
     alice = await connect("alice")
 
