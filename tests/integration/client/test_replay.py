@@ -10,6 +10,7 @@ import pytest
 
 import stafette
 from stafette import errors
+from stafette.broker.maintenance.received import ForgetReceived
 from stafette.client.aio import Client
 from tests.support.brokers import Connect, StartBroker
 from tests.support.client_internals import parked_seconds
@@ -202,3 +203,18 @@ async def test_answers_are_kept_until_they_are_seen(broker: str, database: str) 
         await alice.receive_many("@alice", 2)
         assert await kept(database) == [b"2", b"3"]
     assert await kept(database) == []
+
+
+async def test_what_is_not_confirmed_is_kept_for_two_minutes(
+    brokers: StartBroker, connect: Connect, database: str
+) -> None:
+    runtime, url = await brokers()
+    alice = await connect("alice", url)
+    await alice.send_many([("@alice", b"old"), ("@alice", b"older")])
+    await alice.receive_many("@alice", 2)
+    for body, seconds in ((b"old", 110), (b"older", 130)):
+        await runtime.store.pool.fetch(
+            "UPDATE stafette.received SET received_at = now() - $2 * interval '1 second' WHERE body = $1", body, seconds
+        )
+    await ForgetReceived().round(runtime)
+    assert await kept(database) == [b"old"]
