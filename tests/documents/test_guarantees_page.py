@@ -1,4 +1,4 @@
-"""The times in docs/explanation/guarantees.md and failover.md are those of the code, and the tests it names are there."""
+"""The times in docs/explanation/guarantees.md and failover.md are those of the code; the tests it names are there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message whose sender, or queue, is newer than the read that finds it."""
+"""Messages that are newer than the read that finds them, and whose sender or queue may be, too."""
 
 from __future__ import annotations
 
@@ -49,6 +49,31 @@ async def test_a_read_knows_who_came_after_it_had_begun(new_database: str, verb:
             message = await reading
     await holder.close()
     assert (message.sender, message.queue, message.body) == ("newcomer", "new", b"hello")
+
+
+@pytest.mark.parametrize("verb", ["receive", "lease"])
+async def test_a_read_gets_what_is_for_it_and_for_anyone_in_order_though_both_came_after_it_had_begun(
+    new_database: str, verb: str
+) -> None:
+    await schema.migrate(new_database)
+    holder = await asyncpg.connect(new_database)
+    await holder.execute(HELD_UP)
+    async with await Store.open(new_database) as store:
+        reader, sender = await store.clients.register("reader"), await store.clients.register("sender")
+        await store.queues.create(sender.id, "jobs")
+        await holder.execute("SELECT pg_advisory_lock(1)")
+        reading = asyncio.create_task(read(store, verb, ReadRequest(reader.id, Selection("jobs"))))
+        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        await until(lambda: holder.fetchval(waiting))
+        async with asyncio.timeout(30):
+            await store.messages.send(
+                [SendRequest(sender.id, Draft(("jobs",), b"first", receiver="reader")),
+                 SendRequest(sender.id, Draft(("jobs",), b"second"))]
+            )  # fmt: skip
+            await holder.execute("SELECT pg_advisory_unlock(1)")
+            message = await reading
+    await holder.close()
+    assert message.body == b"first"
 
 
 async def read(store: Store, verb: str, ask: ReadRequest) -> Message:

@@ -1,5 +1,6 @@
--- Makes asks from arrays: turns names into ids, finds faults, and marks the plain ones (see the type stafette.ask). Asks
--- for many messages that may be too many bytes are not plain, nor are those of clients that take less than the budget.
+-- Makes asks from arrays: turns names into ids, finds faults, and marks those that are plain (see the type stafette.ask) if
+-- nothing in the queue is addressed to the client, which take_batch() looks up. Asks for many messages that may be too many
+-- bytes are not plain, nor are those of clients that take less than the budget.
 -- An ask with the token of a session that has moved or ended is a fault; without tokens (NULL) there is none to check.
 CREATE OR REPLACE FUNCTION stafette.resolve_asks(
     clients integer[], queues text[], senders text[], contexts bigint[], by_arrival boolean[], wanted integer[],
@@ -13,9 +14,7 @@ BEGIN
         a.place, a.client, q.store_id, s.id, a.context, a.by_arrival, a.wanted,
         a.sender IS NULL AND a.context IS NULL AND NOT a.by_arrival AND NOT q.exclude_own
             AND (a.wanted = 1 OR a.wanted * (q.max_body + 100::bigint) <= budget)
-            AND coalesce(a.max_bytes >= budget + 2500::bigint * a.wanted, true)
-            AND NOT EXISTS (SELECT FROM stafette.ready AS own
-                            WHERE own.store_id = q.store_id AND own.receiver_id = a.client),
+            AND coalesce(a.max_bytes >= budget + 2500::bigint * a.wanted, true),
         CASE
             WHEN c.id IS NULL THEN 105
             WHEN a.token IS NOT NULL AND a.token IS DISTINCT FROM n.token THEN 108
