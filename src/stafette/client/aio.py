@@ -285,8 +285,9 @@ class Client:
     ) -> Message:
         """Send a request and wait for its reply, which comes to this client's personal queue.
 
-        Raises RequestTimeout if none comes within `timeout` seconds, by default the timeout of `connect`; the request
-        is then deleted too, unless a client has received it.
+        Raises RequestTimeout if none comes within `timeout` seconds, by default the timeout of `connect`. The request
+        can be received for as many seconds from when it is stored; if nobody has received it by then, it is deleted. So
+        somebody may still receive it after this call has ended, later by at most the time that storing it took.
         """
         limit = self._timeout if timeout is None else timeout
         deadline = time.monotonic() + limit

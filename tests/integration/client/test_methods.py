@@ -12,6 +12,7 @@ import pytest
 import stafette
 from stafette import errors
 from tests.support.brokers import Connect
+from tests.support.waiting import until
 
 
 class Twin:
@@ -210,6 +211,11 @@ async def test_requests_and_replies(both: Callable[..., Any]) -> None:
     assert (reply.text, reply.sender, reply.priority, reply.headers) == ("CHF 2", "answerer", 7, {"c": "d"})
     with pytest.raises(errors.RequestTimeout):
         await asker.request("prices", b"anyone?", timeout=0.05)
+
+    async def request_is_gone() -> bool:
+        return not await answerer.browse("prices")
+
+    await until(request_is_gone)
 
 
 async def test_clients(both: Callable[..., Any]) -> None:
