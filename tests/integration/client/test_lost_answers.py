@@ -205,6 +205,21 @@ async def test_a_deadline_raises_request_timeout(proxy: Proxy, connect: Connect)
         await alice.send("@alice", b"")
 
 
+async def test_a_request_whose_wait_for_a_reply_is_refused_may_have_been_done(
+    brokers: StartBroker, connect: Connect
+) -> None:
+    leaving, url = await brokers()
+    alice, bob = await connect("alice", url, timeout=0.5), await connect("bob")
+    await alice.create_queue("questions")
+    asking = asyncio.create_task(alice.request("questions", b"?", timeout=60))
+    assert await bob.receive("questions", wait=60)
+    await until(lambda: len(leaving.core.waiting), bob.ping)
+    await leaving.drain()
+    with pytest.raises(errors.Unavailable) as caught:
+        await asking
+    assert caught.value.outcome == "unknown"
+
+
 async def test_a_silent_broker_is_left_for_another(brokers: StartBroker, proxy: Proxy, connect: Connect) -> None:
     there, url = await brokers()
     alice = await connect("alice", f"{proxy.url},{url.removeprefix('stafette://')}", timeout=1.0)
