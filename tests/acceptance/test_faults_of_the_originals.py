@@ -232,21 +232,22 @@ async def test_it_goes_on_after_a_database_restart(tmp_path: Path, monkeypatch: 
         settings = BrokerSettings(database=postgres.url, port=0)
         async with (
             running(settings) as (_, here),
-            running(settings) as (_, there),
+            running(settings) as (broker, there),
             await stafette.aio.connect(f"stafette://127.0.0.1:{here}", name="alice", timeout=3.0) as alice,
             await stafette.aio.connect(f"stafette://127.0.0.1:{there}", name="bob", timeout=3.0) as bob,
         ):
-            await story_of_a_restart(postgres, alice, bob)
+            await story_of_a_restart(postgres, alice, bob, broker)
     finally:
         await asyncio.to_thread(postgres.stop)
 
 
-async def story_of_a_restart(postgres: EmbeddedPostgres, alice: Client, bob: Client) -> None:
+async def story_of_a_restart(postgres: EmbeddedPostgres, alice: Client, bob: Client, bobs_broker: Runtime) -> None:
     await alice.create_queue("jobs")
     await alice.create_queue("later")
     [kept] = await alice.send("jobs", "before")
-    waiting = asyncio.create_task(when_it_works(lambda: bob.receive("later", wait=TIMEOUT_SECONDS), errors.Unavailable))
-    await bob.ping()
+    waiting = asyncio.create_task(bob.receive("later", wait=TIMEOUT_SECONDS))
+    reads = bobs_broker.core.waiting
+    await until(lambda: bobs_broker.core.interests.announced and len(reads) and not reads.tried_queues, bob.ping)
 
     await asyncio.to_thread(postgres.stop)
     for request in (alice.send("jobs", "meanwhile"), alice.receive("jobs"), bob.peek("jobs"), bob.queues()):
