@@ -3,7 +3,7 @@
     python -m bench.replay [--seconds 6] [--rounds 6]
 
 A client that shows no session number in its hello gets answers that are not kept. 64 clients send and receive in a
-loop, all of the one kind or of the other; medians of the rounds' ratios are compared, because shared machines are noisy.
+loop, all of the one kind or of the other; medians of the rounds' ratios count, because shared machines are noisy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from rich.table import Table
 
 import stafette
 from bench.broker import URL, children, cpu_seconds, system
-from stafette.client import failover
 from stafette.client.aio import Client
 
 CLIENTS = 64
@@ -35,7 +34,7 @@ MEASURES = ("requests/s", "broker, µs per request", "database, µs per request"
 
 async def connect(stack: AsyncExitStack, kind: str) -> list[Client]:
     """The clients of one kind; `failover` draws a session number of 1 + randbits, and 0 is none."""
-    none = mock.patch.object(failover.secrets, "randbits", return_value=-1)
+    none = mock.patch("stafette.client.failover.secrets.randbits", return_value=-1)
     with none if kind == "not kept" else contextlib.nullcontext():
         return [
             await stack.enter_async_context(await stafette.aio.connect(URL, name=f"{kind} {number}"))
@@ -87,7 +86,8 @@ def main(arguments: Sequence[str]) -> None:
         assert server.pid is not None
         results = uvloop.run(measure(broker, server.pid, options.seconds, options.rounds))
     table = Table(f"{CLIENTS} clients", "answers kept", "not kept", "ratio")
-    for name, kept, without in zip(MEASURES, zip(*results["kept"]), zip(*results["not kept"]), strict=True):
+    columns = [list(zip(*results[kind], strict=True)) for kind in ("kept", "not kept")]
+    for name, kept, without in zip(MEASURES, *columns, strict=True):
         ratios = [one / other for one, other in zip(kept, without, strict=True)]
         table.add_row(
             name,

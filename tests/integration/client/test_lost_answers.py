@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
@@ -102,7 +103,7 @@ async def test_an_ack_that_is_repeated_after_the_lease_may_have_run_out_is_lost(
 
 @pytest.mark.parametrize("settle", [Lease.ack, Lease.nack])
 async def test_what_may_have_ended_a_lease_is_in_doubt_if_no_broker_answers_again(
-    settle: Callable[[Lease], Awaitable[None]], proxy: Proxy, connect: Connect
+    settle: Callable[[Lease], Coroutine[Any, Any, None]], proxy: Proxy, connect: Connect
 ) -> None:
     alice = await connect("alice", proxy.url, timeout=1.0)
     await alice.create_queue("jobs")

@@ -4,7 +4,7 @@
 --
 -- There is nothing to do for existing rows: what was received before is gone.
 CREATE TABLE stafette.received (
-    LIKE stafette.ready INCLUDING CONSTRAINTS,
+    LIKE stafette.ready,                   -- without its constraints: rows come from there, and each statement reads them
     client_id   integer     NOT NULL,
     session     bigint      NOT NULL,      -- the number that the client has drawn (see the table sessions)
     request     bigint      NOT NULL,      -- the id of the request on the wire

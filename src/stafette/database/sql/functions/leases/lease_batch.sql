@@ -12,8 +12,7 @@ AS $$
 DECLARE
     asks stafette.ask[];
 BEGIN
-    PERFORM stafette.hold_sessions(broker);
-    PERFORM stafette.lock_catalog();
+    PERFORM stafette.hold_sessions(broker), stafette.lock_catalog();
     asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, max_bytes, budget, true, tokens);
 
     RETURN QUERY
@@ -45,7 +44,5 @@ BEGIN
     FROM removed AS t
     LEFT JOIN lease AS k ON k.id = t.id
     ORDER BY t.place, CASE WHEN by_arrival[t.place] THEN 0 ELSE t.rank END, t.id;
-
-    RETURN QUERY SELECT * FROM stafette.faults(asks);
 END
 $$;

@@ -16,9 +16,7 @@ AS $$
 DECLARE
     asks stafette.ask[];
 BEGIN
-    PERFORM stafette.hold_sessions(broker);
-    PERFORM stafette.lock_catalog();
-    PERFORM stafette.forget_seen(seen_sessions, seen_requests);
+    PERFORM stafette.hold_sessions(broker), stafette.lock_catalog();
     asks := stafette.resolve_asks(clients, queues, senders, contexts, by_arrival, wanted, max_bytes, budget, true, tokens);
 
     RETURN QUERY
@@ -34,6 +32,15 @@ BEGIN
         SELECT t.id, t.queue_id, t.receiver_id, t.sender_id, t.rank, t.deliveries, t.context, t.arrived_at,
                t.expires_at, t.headers, t.body, clients[t.place], sessions[t.place], request_ids[t.place], now()
         FROM taken AS t WHERE sessions[t.place] IS NOT NULL AND t.fault IS NULL
+    ), forgotten AS (       -- as forget_seen() does; a statement of its own would cost more than its rows
+        DELETE FROM stafette.received AS r WHERE r.ctid = ANY (ARRAY(
+            SELECT k.tid
+            FROM unnest(seen_sessions, seen_requests) AS s (session, request)
+            CROSS JOIN LATERAL (
+                SELECT r.ctid AS tid FROM stafette.received AS r
+                WHERE r.session = s.session AND r.request = s.request OFFSET 0
+            ) AS k
+        ))
     )
     SELECT t.place, t.fault, t.detail, t.id, t.queue,
            coalesce((SELECT c.name FROM stafette.clients AS c WHERE c.id = t.sender_id),
@@ -46,7 +53,5 @@ BEGIN
            t.body, NULL::bigint
     FROM taken AS t
     ORDER BY t.place, CASE WHEN by_arrival[t.place] THEN 0 ELSE t.rank END, t.id;
-
-    RETURN QUERY SELECT * FROM stafette.faults(asks);
 END
 $$;

@@ -7,6 +7,7 @@
 --
 -- `budget` is for the bytes of all messages together. Plain asks whose messages are more than that go one by one, too;
 -- an ask that comes when the budget is spent has fault 0: ask again. So the budget is exceeded by one message at most.
+-- The fault of an ask is passed on.
 CREATE OR REPLACE FUNCTION stafette.take_batch(asks stafette.ask[], budget bigint)
 RETURNS TABLE (
     place integer, id bigint, store_id integer, receiver_id integer, sender_id integer, rank smallint,
@@ -66,12 +67,15 @@ BEGIN
         JOIN taker AS p ON p.store_id = d.store_id AND d.turn > p.up_to - p.wanted AND d.turn <= p.up_to;
     END IF;
 
+    IF cardinality(places) = cardinality(asks) AND NOT one_by_one THEN
+        RETURN;
+    END IF;
     FOREACH ask IN ARRAY asks LOOP
-        CONTINUE WHEN ask.fault IS NOT NULL OR ask.place = ANY (places) AND NOT one_by_one;
+        CONTINUE WHEN ask.place = ANY (places) AND NOT one_by_one;
         place := ask.place;
-        IF spent >= budget THEN
-            fault := 0;
-            detail := NULL;
+        IF ask.fault IS NOT NULL OR spent >= budget THEN
+            fault := coalesce(ask.fault, 0);
+            detail := ask.detail;
             RETURN NEXT;
             CONTINUE;
         END IF;
