@@ -65,9 +65,9 @@ class Queues:
         await self._pool.value_alone("SELECT stafette.delete_queue($1, $2, $3)", client, name, force)
 
     async def purge(self, client: int, name: str) -> int:
-        """Remove what is ready or delayed in a queue, but for what others have sent to others; returns how many messages.
+        """Remove what is ready or delayed in a queue, but for what others have sent to others; returns the number.
 
-        Without such messages all are hidden at once, for upkeep to delete; otherwise they are deleted step by step.
+        Without messages for others all are hidden at once, for upkeep to delete; otherwise they are deleted in steps.
         """
         store = await self._pool.value_alone("SELECT stafette.purge($1, $2)", client, name)
         return await self._purge_by_steps(client, name) if store is None else await count_discarded(self._pool, store)
