@@ -14,10 +14,13 @@ import pytest
 
 from stafette import errors
 from stafette.database import schema
+from stafette.database.brokers import Disconnect
 from stafette.database.clients import Claim, Taken
+from stafette.database.console import Console
 from stafette.database.messages import LeaseRequest, NackRequest, ReadRequest, SendRequest
 from stafette.database.store import Store
 from stafette.model import Draft, QueueOptions, Selection
+from tests.support.actors import ADMIN
 
 GRANTED = {"send", "send_to_all", "receive"}
 """What the documented grant of docs/sql-api.md lets an application execute."""
@@ -129,6 +132,25 @@ async def test_nothing_of_ours_waits_for_a_lock_that_anybody_can_take(
     assert await store.pool.fetch(advisory) == []
 
 
+async def test_the_documented_role_of_brokers_can_do_it_all(store: Store, any_database: str) -> None:
+    """That of docs/how-to/external-postgresql.md, which does not own the schema."""
+    owner = await asyncpg.connect(any_database)
+    await owner.execute("""
+        CREATE ROLE broker LOGIN;
+        GRANT USAGE ON SCHEMA stafette TO broker;
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA stafette TO broker;
+        GRANT USAGE ON ALL SEQUENCES IN SCHEMA stafette TO broker;
+        GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA stafette TO broker
+    """)
+    try:
+        async with await Store.open(f"{any_database}&options=-c%20role%3Dbroker") as as_broker:
+            assert await as_broker.pool.value("SELECT current_user") == "broker"
+            await everything(as_broker)
+    finally:
+        await owner.execute("DROP OWNED BY broker; DROP ROLE broker")
+        await owner.close()
+
+
 async def everything(store: Store) -> None:
     """Whatever takes a lock, once."""
     here, there = [await store.brokers.join(name, seconds=1000) for name in ("here", "there")]
@@ -148,7 +170,15 @@ async def everything(store: Store) -> None:
     [moved] = await store.clients.take_sessions([Claim(alice.id, None, 7)], there)
     assert isinstance(moved, Taken)
     assert await store.maintenance.count_all_messages(pause=0, force=True)
-    assert await store.queues.purge(alice.id, "jobs") == 3
+    await Console(store.pool).disconnect(ADMIN, "alice")
+    assert await store.brokers.take_commands(there) == [Disconnect(alice.id, moved.token)]
+    await store.clients.register("bob")
+    await store.messages.send([SendRequest(alice.id, Draft(("jobs",), b"work", receiver="bob"))])
+    carol = await store.clients.register("carol")
+    assert await store.queues.purge(carol.id, "jobs") == 3  # by steps
+    assert await store.queues.purge(alice.id, "jobs") == 1
+    await store.messages.send([SendRequest(alice.id, Draft(("jobs",), b"work"))])
+    assert await store.queues.purge(alice.id, "jobs") == 1
     await store.queues.delete(alice.id, "jobs")
     await store.clients.release_sessions([(alice.id, moved.token)], for_good=True)
     await store.clients.delete("alice", by=alice.id)

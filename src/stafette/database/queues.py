@@ -83,7 +83,7 @@ class Queues:
                 raise RequestTimeout(
                     f"the queue is purged in part, of {messages} messages; purge it again", outcome="unknown"
                 ) from error
-            messages += deleted
+            messages += int(deleted)
             if reached is None:
                 return messages
 

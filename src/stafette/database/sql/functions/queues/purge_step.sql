@@ -12,7 +12,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bit
 AS $$
 DECLARE
     target    stafette.queues;
-    newest    bigint := coalesce(reached[1], (SELECT s.last_value FROM stafette.message_id AS s));
+    newest    bigint := coalesce(reached[1], pg_sequence_last_value('stafette.message_id'), 0);
     looked_at integer;
     last      bigint[];
 BEGIN
