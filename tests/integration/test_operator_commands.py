@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 import stafette.aio
+from stafette.broker import notifications
 from stafette.broker.core.session import State
 from stafette.broker.operator_commands import execute
 from stafette.database import pool
@@ -171,6 +172,18 @@ async def test_a_command_waits_for_a_broker_that_is_not_listening(brokers: Start
     assert await operator.fetchval("SELECT count(*) FROM stafette.broker_commands") == 0
     await operator.close()
     await alice.close()
+
+
+async def test_a_command_is_found_although_its_notification_was_lost(
+    brokers: StartBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifications, "POLL_SECONDS", 0.01)
+    runtime, _ = await brokers()
+    stopped: list[bool] = []
+    runtime.stop = lambda: stopped.append(True)
+    insert = "INSERT INTO stafette.broker_commands (broker_id, command) VALUES ($1, 'drain')"
+    await runtime.store.pool.fetch(insert, runtime.broker_id)
+    await until(lambda: stopped)
 
 
 async def test_a_command_that_is_given_again_is_one_command(store: Store) -> None:

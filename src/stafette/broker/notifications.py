@@ -148,8 +148,12 @@ class Notifications:
             await self._store.brokers.notify(notifications)
 
     async def _poll(self) -> None:
-        """Wake reads now and then, in case a notification was lost; also withdraw interests without reads."""
+        """Wake reads now and then, and look for commands, in case a notification was lost.
+
+        Interests without reads are withdrawn, too.
+        """
         await asyncio.sleep(POLL_SECONDS)
+        self._commands_due.set()
         awaited = self._waiting.queues | self._waiting.tried_queues
         if self._interests.announced - awaited:
             self._interests.announced &= awaited
