@@ -47,9 +47,6 @@ from stafette.broker.server import BrokerSettings, running
 from stafette.client.aio import Client
 from tests.support.brokers import Connect, StartBroker, drained, got, when_it_works
 
-STRUCTURE_LOCK = 5746661
-"""Whoever holds this alone keeps the database from answering sends."""
-
 
 @pytest.fixture
 async def one(connect: Connect) -> Client:
@@ -67,7 +64,7 @@ async def slow_database(url: str) -> AsyncIterator[None]:
     """As long as this lasts, sends are not answered."""
     connection = await asyncpg.connect(url)
     try:
-        await connection.execute("SELECT pg_advisory_lock($1)", STRUCTURE_LOCK)
+        await connection.execute("BEGIN; LOCK TABLE stafette.catalog_lock IN EXCLUSIVE MODE")
         yield
     finally:
         await connection.close()

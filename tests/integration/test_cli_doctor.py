@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterator
@@ -15,8 +16,9 @@ from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
 from tests.support.command_line import CommandLine, everything_up, stafette_process
 from tests.support.command_line import stafette as command
+from tests.support.waiting import until
 
-Found = dict[str, dict[str, str]]
+Found = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +112,41 @@ async def test_a_database_without_a_schema_and_without_durability(new_database: 
     code, findings = diagnosis("--database", new_database)
     assert (code, findings["schema"]["state"], findings["durability"]["state"]) == (1, "ok", "fail")
     assert "synchronous_commit" in findings["durability"]["found"]
+
+
+async def test_who_holds_a_lock_is_named_and_not_waited_for(new_database: str) -> None:
+    await schema.migrate(new_database)
+    holder, dump = await asyncpg.connect(new_database), await asyncpg.connect(new_database)
+    async with holder.transaction(), dump.transaction():
+        await dump.execute("LOCK TABLE stafette.catalog_lock, stafette.ready IN ACCESS SHARE MODE")
+        await holder.execute("LOCK TABLE stafette.catalog_lock IN EXCLUSIVE MODE")
+        await holder.execute("LOCK TABLE stafette.brokers IN SHARE MODE")
+
+        async def has_held_it() -> bool:
+            code, findings = await asyncio.to_thread(diagnosis, "--database", new_database)
+            assert (code, findings["schema"]["state"]) == (0, "ok")
+            return bool(findings["locks"]["state"] != "ok")
+
+        await until(has_held_it)
+        _, findings = await asyncio.to_thread(diagnosis, "--database", new_database)
+        pid = holder.get_server_pid()
+        locks = findings["locks"]
+        assert (locks["state"], locks["processes"]) == ("warn", [pid])
+        assert f"process {pid} (" in locks["found"]
+        assert ") has locked brokers, catalog_lock for " in locks["found"]
+        assert locks["remedy"] == f"end its transaction, or run SELECT pg_terminate_backend({pid})"
+    async with holder.transaction():
+        await holder.execute("LOCK TABLE stafette.schema_state IN ACCESS EXCLUSIVE MODE")
+
+        async def is_named() -> bool:
+            code, findings = await asyncio.to_thread(diagnosis, "--database", new_database)
+            assert (code, findings["schema"]["state"]) == (1, "fail")
+            assert "lock timeout" in findings["schema"]["found"]
+            return bool(findings["locks"]["processes"] == [pid])
+
+        await until(is_named)
+    await holder.close()
+    await dump.close()
 
 
 def test_a_broken_installation_of_postgresql(tmp_path: Path, cli: CommandLine) -> None:

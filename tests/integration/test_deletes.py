@@ -191,6 +191,89 @@ async def test_one_who_is_addressed_before_he_comes_back_gets_it(store: Store, a
     assert await receive(store, bob, queue="jobs") == [early]
 
 
+# Private messages: a purge by a client leaves what others have sent to others
+
+
+@pytest.fixture
+async def carol(store: Store, alice: Identity) -> Identity:
+    return await store.clients.register("carol")
+
+
+@pytest.mark.parametrize("delay", [None, 1000.0])
+async def test_private_messages_survive_the_purge_of_a_stranger(
+    store: Store, alice: Identity, carol: Identity, any_database: str, delay: float | None
+) -> None:
+    bob = await store.clients.register("bob")
+    private = await send(store, alice, "jobs", receiver="bob", delay=delay)
+    await fill(any_database, "jobs", 2500)
+    await send(store, alice, "jobs", delay=1000.0)
+    await send(store, alice, "jobs", receiver="carol")  # hers
+    await send(store, carol, "jobs", receiver="bob")  # from her
+    await send(store, bob, "others")
+    assert await store.queues.purge(carol.id, "jobs") == 2503
+    assert await store.queues.count("jobs") == (Counts(1, 0, 0, 0) if delay is None else Counts(0, 1, 0, 0))
+    assert (await store.queues.get("jobs")).messages == (1 if delay is None else 0)
+    assert await receive(store, alice, queue="jobs") == []
+    if delay is None:
+        assert await receive(store, bob, queue="jobs", count=10) == [private]
+    assert (await store.queues.get("others")).messages == 1
+
+
+async def test_the_receiver_the_sender_and_the_operator_purge_private_messages(store: Store, alice: Identity) -> None:
+    bob = await store.clients.register("bob")
+    for purger, messages in ((bob, 3), (alice, 2)):  # alice has not sent what bob has for himself
+        await send(store, alice, "jobs", receiver="bob", delay=1000.0)
+        await send(store, alice, "jobs", receiver="bob")
+        await send(store, bob, "jobs", receiver="bob")
+        assert await store.queues.purge(purger.id, "jobs") == messages
+    assert await Console(store.pool).purge(ADMIN, "jobs") == 1
+    assert await store.queues.count("jobs") == Counts(0, 0, 0, 0)
+
+
+async def test_without_private_messages_a_purge_deletes_nothing_itself(
+    store: Store, alice: Identity, application: asyncpg.Connection[asyncpg.Record], any_database: str
+) -> None:
+    """What is for the client itself, and what waits for others elsewhere, does not count."""
+    await fill(any_database, "jobs", 100)
+    await send(store, alice, "jobs", receiver="alice")
+    await send(store, alice, "jobs", receiver="alice", delay=1000.0)
+    await send(store, alice, "others", receiver="bob")
+    assert await store.queues.purge(alice.id, "jobs") == 102
+    assert await application.fetchval(STORED) == 103
+
+
+async def test_a_purge_by_steps_takes_nothing_that_was_sent_after_it_began(
+    store: Store, alice: Identity, carol: Identity
+) -> None:
+    await send(store, alice, "jobs", receiver="bob")
+    old = [await send(store, alice, "jobs", priority=priority) for priority in (1, 10, 5)]
+    [(deleted, reached)] = await store.pool.fetch(
+        "SELECT * FROM stafette.purge_step($1, 'jobs', NULL, 1)", carol.id
+    )  # nothing is delayed
+    assert deleted == 0
+    new = [await send(store, alice, "jobs", priority=priority) for priority in (1, 10, 5)]
+    while reached is not None:
+        [(step, reached)] = await store.pool.fetch(
+            "SELECT * FROM stafette.purge_step($1, 'jobs', $2, 1)", carol.id, reached
+        )
+        deleted += step
+    assert deleted == len(old)
+    assert sorted(await receive(store, carol, queue="jobs", count=10)) == new
+
+
+async def test_a_purge_by_steps_waits_for_nobody(
+    store: Store, alice: Identity, carol: Identity, application: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    """It leaves a message to whoever is taking it."""
+    await send(store, alice, "jobs", receiver="bob")
+    await send(store, alice, "jobs", priority=10)
+    await send(store, alice, "jobs")
+    async with asyncio.timeout(30), application.transaction():
+        assert len(await application.fetch("SELECT * FROM stafette.receive('alice', 'jobs')")) == 1
+        assert await store.queues.purge(carol.id, "jobs") == 1
+    assert await store.queues.count("jobs") == Counts(1, 0, 0, 0)
+
+
 # Nobody waits
 
 

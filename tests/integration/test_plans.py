@@ -69,6 +69,12 @@ CALLS: dict[str, tuple[str, tuple[object, ...]]] = {
             [None, None, None, None, None, 100],
         ),
     ),
+    "purge, is it private": (
+        "SELECT stafette.has_private_messages(q.store_id, 1) FROM stafette.queues AS q WHERE q.name = 'jobs'",
+        (),
+    ),
+    "purge by steps, delayed": ("SELECT * FROM stafette.purge_step(1, 'jobs', NULL, 10)", ()),
+    "purge by steps, ready": ("SELECT * FROM stafette.purge_step(1, 'jobs', ARRAY[1e9, -1, 0, 0]::bigint[], 10)", ()),
     "drop expired": ("SELECT stafette.drop_expired(10)", ()),
     "forget keys": ("SELECT stafette.forget_keys(10)", ()),
 }

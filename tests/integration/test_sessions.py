@@ -287,7 +287,7 @@ async def test_taking_over_waits_for_reads_of_the_old_broker_and_only_who_is_con
     before = await take(store, here, Claim(alice.id, None, 7))
     reading = beside.transaction()
     await reading.start()
-    await beside.execute("SELECT pg_advisory_xact_lock_shared(5746663, $1)", here)
+    await beside.execute("SELECT stafette.hold_sessions($1)", here)
     refused, opened = await store.clients.take_sessions([Claim(alice.id, None, 7), Claim(bob.id)], there)
     assert isinstance(refused, errors.TryAgain)
     assert isinstance(opened, Taken)
@@ -304,7 +304,7 @@ async def test_a_read_that_a_dead_broker_cannot_take_is_given_back(store: Store,
     stuck = await asyncpg.connect(any_database)
     reading = stuck.transaction()
     await reading.start()
-    await stuck.execute("SELECT pg_advisory_xact_lock_shared(5746663, $1)", here)
+    await stuck.execute("SELECT stafette.hold_sessions($1)", here)
     await store.pool.fetch("UPDATE stafette.brokers SET alive_until = now() WHERE id = $1", here)
 
     async def again() -> Taken:
@@ -324,7 +324,7 @@ async def test_a_session_that_is_refused_holds_up_no_reads(
     here, there = await joined(store, "here", "there")
     await take(store, here, Claim(alice.id, None, 7))
     async with beside.transaction():
-        await beside.execute("SELECT pg_advisory_xact_lock_shared(5746663, $1)", here)
+        await beside.execute("SELECT stafette.hold_sessions($1)", here)
         [refused] = await store.clients.take_sessions([Claim(alice.id, None, 8)], there)
     assert isinstance(refused, errors.AlreadyOnline)
 

@@ -30,6 +30,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from stafette.database import queues as queues_module
 from stafette.database import schema
 from stafette.database.clients import Claim, Taken
 from stafette.database.connect import connect
@@ -350,7 +351,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.same_queue(*both)
 
     @rule(
-        work=mostly("redrive", "delete", "delete with force", "purge", "remove dead"),
+        work=mostly("redrive", "delete", "delete with force", "purge", "purge", "purge as operator", "remove dead"),
         client=people,
         queue=st.sampled_from(["jobs", "jobs", "jobs", *QUEUES, "nowhere"]),
     )
@@ -363,6 +364,8 @@ class StoreMachine(RuleBasedStateMachine):
             self.agree(actual, outcome(model.delete_queue, who, queue, force=force))
         elif work == "purge":
             self.same(self.real(store.queues.purge(who, queue)), outcome(model.purge, who, queue))
+        elif work == "purge as operator":
+            self.same(self.real(Console(store.pool).purge(ADMIN, queue)), outcome(model.purge_as_operator, queue))
         elif work == "remove dead":
             self.same(self.real(Console(store.pool).delete_dead(ADMIN, queue)), outcome(model.delete_dead, queue))
         else:
@@ -651,7 +654,8 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
-def test_the_store_does_what_its_model_does(databases: Databases) -> None:
+def test_the_store_does_what_its_model_does(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues_module, "PURGE_STEP", 2)  # so that a purge takes several
     with asyncio.Runner() as runner:
         url = runner.run(databases.make())
         runner.run(schema.migrate(url))

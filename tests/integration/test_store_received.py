@@ -192,7 +192,6 @@ async def test_a_session_moves_when_the_reads_of_its_broker_are_done(alice: Read
             [alice.id], ["jobs"], [None], [None], [False], [1], alice.broker, [alice.token], [SESSION], [7],
         )  # fmt: skip
         locks = await store.pool.fetch(
-            "SELECT mode, objid::integer FROM pg_locks"
-            " WHERE locktype = 'advisory' AND classid = 5746663 AND objsubid = 2"
+            "SELECT mode FROM pg_locks WHERE relation = stafette.session_lock($1)::regclass", alice.broker
         )
-        assert [tuple(lock) for lock in locks] == [("ShareLock", alice.broker)]
+        assert [tuple(lock) for lock in locks] == [("RowShareLock",)]

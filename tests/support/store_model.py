@@ -89,6 +89,7 @@ class ModelMessage:
     holder: int = 0
     id: int = 0
     arrived_at: datetime | None = None
+    has_store: bool = True  # False: nobody can reach it, because its queue was deleted or has another store by now
 
     def shown(self, arrived_at: datetime) -> Message:
         """As a reader gets it."""
@@ -223,6 +224,7 @@ class ModelStore:
     def _remove_queue(self, name: str) -> None:
         del self.queues[name]
         self._discard(self._in_queue(name))
+        self._leave_store(name)
         for queue in self.queues.values():
             if queue.dead_letter == name:
                 queue.dead_letter = None
@@ -439,9 +441,26 @@ class ModelStore:
     # A whole queue
 
     def purge(self, client: int, queue: str) -> int:
-        reader = self._may_change(client)
-        require(self.queue(queue).owner in (None, reader.name), errors.PermissionDenied)
-        return self._discard(self._in_queue(queue, "ready", "delayed"))
+        """What others have sent to others stays. With anything that is for others the rows are deleted at once."""
+        purger = self._may_change(client)
+        require(self.queue(queue).owner in (None, purger.name), errors.PermissionDenied)
+        waiting = self._in_queue(queue, "ready", "delayed")
+        hidden = [m for m in self.discarded if m.queue == queue and m.has_store and m.state in ("ready", "delayed")]
+        if any(m.receiver not in (None, purger.name) for m in waiting) or any(m.receiver is not None for m in hidden):
+            return self._remove([m for m in waiting if m.receiver in (None, purger.name) or m.sender_id == client])
+        return self._leave_store(queue)
+
+    def purge_as_operator(self, queue: str) -> int:
+        """Of all messages, whoever they are for."""
+        self.queue(queue)
+        return self._leave_store(queue)
+
+    def _leave_store(self, queue: str) -> int:
+        """What waits in a queue is hidden; so is what was hidden from its receiver there before."""
+        count = self._discard(self._in_queue(queue, "ready", "delayed"))
+        for message in self.discarded:
+            message.has_store = message.has_store and message.queue != queue
+        return count
 
     def redrive(self, queue: str) -> int:
         self.queue(queue)

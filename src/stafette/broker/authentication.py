@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from stafette.broker import secrets
 from stafette.broker.core.hellos import HelloOutcome, Opened, PendingHello, SecretDue
-from stafette.database.clients import Claim, Identity, Registration
+from stafette.database.clients import RESERVED_NAMES, Claim, Identity, Registration
 from stafette.database.store import Store
 from stafette.errors import InternalError, NotAuthenticated, StafetteError
 from stafette.model import Mode
@@ -79,4 +79,6 @@ def check_secret(secret: str, stored: str | None) -> str | None:
 
 def wrong_secret(name: str) -> NotAuthenticated:
     """The secret is not that of the client."""
+    if name in RESERVED_NAMES:
+        return NotAuthenticated(f"the name {name} is the web console's; choose another")
     return NotAuthenticated(f"client {name} has another secret; connect with that")

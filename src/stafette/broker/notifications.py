@@ -5,15 +5,19 @@ do. After a send, outside its transaction, it notifies the brokers with reads fo
 during a call go together in the next. An application that sends in SQL notifies in its transaction, if anybody waits.
 
 All this may be lost with a connection. So one query finds out every POLL_SECONDS for which reads something is ready.
+
+Any role of the database can send such notifications, so none is believed: each makes the broker look into the database,
+or names the token of a session, which nobody can guess.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from stafette.broker import operator_commands
 from stafette.database.store import Store
 from stafette.errors import StafetteError
 
@@ -30,22 +34,27 @@ POLLED_ASKS = 10_000
 
 RETRY_SECONDS = 1.0
 
+LOOK_PAUSE = 0.02
+"""After a look into the database that a notification caused: a flood of them must not become a flood of queries."""
+
+MAX_DIGITS = 20
+"""Of a number in a notification, which has 64 bits."""
+
 
 class Notifications:
     """The notifications and interests that one broker exchanges with the others."""
 
-    def __init__(
-        self, store: Store, broker_id: int, runtime: Runtime, *, extra_channels: Mapping[str, Callable[[str], None]]
-    ) -> None:
+    def __init__(self, store: Store, broker_id: int, runtime: Runtime) -> None:
         self._store = store
         self._broker_id = broker_id
         self._runtime = runtime
         self._waiting = runtime.core.waiting
         self._interests = runtime.core.interests
-        self._extra_channels = extra_channels
-        """Further channels on the same connection, each with its callback."""
+        self._notified_queues: set[str] = set()
+        """Those of this turn of the loop, whose reads are woken at its end."""
         self._notify_due = asyncio.Event()
         self._learn_due = asyncio.Event()
+        self._commands_due = asyncio.Event()
         self._announce_due = asyncio.Event()
 
     def wake(self) -> None:
@@ -59,7 +68,7 @@ class Notifications:
     async def serve(self) -> None:
         """Listen, announce and notify until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for duty in (self._listen, self._announce, self._learn, self._notify, self._poll):
+            for duty in (self._listen, self._announce, self._learn, self._notify, self._poll, self._execute_commands):
                 tasks.create_task(self._repeat(duty))
 
     async def _repeat(self, duty: Callable[[], Awaitable[None]]) -> None:
@@ -73,9 +82,10 @@ class Notifications:
     async def _listen(self) -> None:
         await self._store.pool.listen(
             {
-                "stafette_parked": lambda _broker: self._learn_due.set(),
-                f"stafette_bell_{self._broker_id}": lambda queue: self._runtime.wake_reads([queue]),
-                **self._extra_channels,
+                "stafette_parked": lambda _: self._learn_due.set(),
+                f"stafette_bell_{self._broker_id}": self._on_message,
+                f"stafette_moved_{self._broker_id}": self._on_moved,
+                f"stafette_commands_{self._broker_id}": lambda _: self._commands_due.set(),
             },
             on_listening=self._begin,
         )
@@ -85,6 +95,31 @@ class Notifications:
         self._interests.announced = set()
         self._announce_due.set()
         self._learn_due.set()
+        self._commands_due.set()
+
+    def _on_message(self, queue: str) -> None:
+        """Another broker, or an application, has sent to a queue."""
+        if not self._notified_queues:
+            asyncio.get_running_loop().call_soon(self._wake_notified)
+        self._notified_queues.add(queue)
+
+    def _wake_notified(self) -> None:
+        queues, self._notified_queues = self._notified_queues, set()
+        self._runtime.wake_reads(sorted(queues))
+
+    def _on_moved(self, payload: str) -> None:
+        """Another broker continues a session: client and token here. Without the right token nothing happens."""
+        numbers = payload.split(" ", 2)
+        if len(numbers) == 2 and all(number.isdecimal() and len(number) <= MAX_DIGITS for number in numbers):
+            self._runtime.end_moved(int(numbers[0]), int(numbers[1]))
+
+    async def _execute_commands(self) -> None:
+        """Read the commands of operators, and execute them."""
+        await self._commands_due.wait()
+        self._commands_due.clear()
+        for command in await self._store.brokers.take_commands(self._broker_id):
+            operator_commands.execute(command, self._runtime)
+        await asyncio.sleep(LOOK_PAUSE)
 
     async def _announce(self) -> None:
         """Announce the queues for which reads wait; then those reads try again: a message may have come before."""
@@ -104,6 +139,7 @@ class Notifications:
         self._learn_due.clear()
         self._interests.learn(await self._store.brokers.interests_elsewhere(self._broker_id))
         self.wake()
+        await asyncio.sleep(LOOK_PAUSE)
 
     async def _notify(self) -> None:
         await self._notify_due.wait()
@@ -112,8 +148,12 @@ class Notifications:
             await self._store.brokers.notify(notifications)
 
     async def _poll(self) -> None:
-        """Wake reads now and then, in case a notification was lost; also withdraw interests without reads."""
+        """Wake reads now and then, and look for commands, in case a notification was lost.
+
+        Interests without reads are withdrawn, too.
+        """
         await asyncio.sleep(POLL_SECONDS)
+        self._commands_due.set()
         awaited = self._waiting.queues | self._waiting.tried_queues
         if self._interests.announced - awaited:
             self._interests.announced &= awaited

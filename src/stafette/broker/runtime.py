@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from stafette.broker import authentication, operator_commands
+from stafette.broker import authentication
 from stafette.broker.authentication import Moved
 from stafette.broker.core.broker import Broker, Outcome
 from stafette.broker.core.dispatcher import Batch
@@ -100,15 +100,7 @@ class Runtime:
         """Register in the database, and listen for notifications."""
         self.broker_id = await self.store.brokers.join(self.name, seconds=BROKER_LEASE_SECONDS)
         self._operations.broker_id = self.broker_id
-        self.notifications = Notifications(
-            self.store,
-            self.broker_id,
-            self,
-            extra_channels={
-                f"stafette_moved_{self.broker_id}": self._end_moved,
-                f"stafette_orders_{self.broker_id}": lambda command: operator_commands.execute(command, self),
-            },
-        )
+        self.notifications = Notifications(self.store, self.broker_id, self)
         if self._listening:
             self._listening.cancel()
         self._listening = asyncio.create_task(self.notifications.serve())
@@ -153,11 +145,16 @@ class Runtime:
         self.core.drop_idle(time.monotonic())
         self.flush()
 
-    def disconnect(self, client: int) -> bool:
+    def disconnect(self, client: int, token: int) -> bool:
         """End a client's session; False if it is not here."""
-        found_session = self.core.disconnect(client, time.monotonic())
+        was_here = self.core.disconnect(client, token, time.monotonic())
         self.flush()
-        return found_session
+        return was_here
+
+    def end_moved(self, client: int, token: int) -> None:
+        """Hang up on a session that goes on at another broker."""
+        self.core.end_moved(client, token)
+        self.flush()
 
     # Effects
 
@@ -315,12 +312,6 @@ class Runtime:
             await self.store.brokers.notify_moved_sessions(moved)
         except StafetteError as error:  # the database refuses that broker's reads for them anyway
             log.warning("could not tell other brokers that %d sessions have moved: %s", len(moved), error)
-
-    def _end_moved(self, notification: str) -> None:
-        """Another broker continues a session: client and token here."""
-        client, token = map(int, notification.split())
-        self.core.end_moved(client, token)
-        self.flush()
 
     def _log_confidential(self, error: StafetteError) -> None:
         """Log what clients are not told; the same failure of many calls once, until there is another or time passes."""

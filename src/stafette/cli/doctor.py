@@ -16,7 +16,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -31,6 +31,7 @@ from stafette.database import connect as database
 from stafette.database import schema
 from stafette.database.durability import require_suitable
 from stafette.database.embedded import LOOPBACK, EmbeddedPostgres
+from stafette.database.lock_holders import lock_holders
 from stafette.errors import StafetteError
 
 OLDEST_PYTHON = (3, 11)
@@ -60,6 +61,8 @@ class Finding:
     state: Literal["ok", "warn", "fail"]
     found: str
     remedy: str | None = None
+    processes: list[int] = field(default_factory=list)
+    """Of PostgreSQL: those that hold our locks. Only --json has them apart; `found` names them, too."""
 
 
 def doctor(data: Data = None, database: Database = None, as_json: Json = False) -> None:
@@ -113,7 +116,7 @@ def _show(findings: Sequence[Finding], *, as_json: bool) -> None:
             if finding.remedy:
                 console.print(Text(f"      {finding.remedy}", style="bold"), soft_wrap=True)
     else:
-        show_table(rows, as_json=False)
+        show_table([{key: row[key] for key in row if key != "processes"} for row in rows], as_json=False)
 
 
 def _python() -> list[Finding]:
@@ -152,12 +155,30 @@ def _check_database(url: str) -> list[Finding]:
 
 async def _database(url: str) -> list[Finding]:
     async with database.connected(url) as connection:
-        return [
+        findings = [
             Finding("PostgreSQL's version", "ok", await database.server_version(connection)),
-            await _schema(connection),
-            await _durability(connection),
-            await _clock(connection),
+            await _locks(connection),
         ]
+        await connection.execute("SET lock_timeout = '1s'")  # the rest reads tables of ours
+        try:
+            with database.translated_errors(url):
+                findings += [await _schema(connection), await _durability(connection), await _clock(connection)]
+        except database.Locked as error:
+            findings.append(Finding("schema", "fail", str(error), "do what is said of the locks"))
+        return findings
+
+
+async def _locks(connection: database.Connection) -> Finding:
+    holders = await lock_holders(connection)
+    if not holders:
+        return Finding("locks", "ok", "nobody holds one for long")
+    return Finding(
+        "locks",
+        "warn",
+        "; ".join(map(str, holders)),
+        "; ".join(holder.remedy for holder in holders),
+        [holder.pid for holder in holders if holder.pid is not None],
+    )
 
 
 async def _schema(connection: database.Connection) -> Finding:

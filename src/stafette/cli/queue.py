@@ -159,7 +159,9 @@ def purge(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Permanently delete all messages that wait in a queue, and print their number.
+    """Permanently delete the messages that wait in a queue, and print their number.
+
+    Messages that other clients have sent to other clients stay. The web console deletes these, too.
 
     Example: stafette queue purge jobs --yes
     """

@@ -368,7 +368,7 @@ class Client:
         return (await self._ask(request, wire.Queues, repeatable=True)).queues[0]
 
     async def purge(self, queue: str) -> int:
-        """Delete all ready and delayed messages of a queue; returns their number."""
+        """Delete what is ready or delayed in a queue; returns how many messages. What others sent to others stays."""
         return (await self._ask(wire.Purge(0, queue), wire.Counted)).count
 
     # Clients

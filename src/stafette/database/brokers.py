@@ -5,7 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from stafette.database.pool import Pool
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """An operator's command to drain and end."""
+
+
+class Disconnect(msgspec.Struct, frozen=True):
+    """An operator's command to end a session: the client's, if it still has this token."""
+
+    client: int
+    token: int
+
+
+Command = Drain | Disconnect
 
 
 class Brokers:
@@ -38,6 +54,11 @@ class Brokers:
     async def publish_metrics(self, broker: int, metrics: dict[str, Any], *, seconds: float | None = None) -> None:
         """Show operators how a broker is; the call may take so many seconds."""
         await self._pool.fetch("SELECT stafette.publish_metrics($1, $2)", broker, metrics, seconds=seconds)
+
+    async def take_commands(self, broker: int) -> list[Command]:
+        """Remove and return what operators have told a broker to do, in their order."""
+        rows = await self._pool.fetch("SELECT * FROM stafette.take_commands($1)", broker)
+        return [Drain() if command == "drain" else Disconnect(client, token) for command, client, token in rows]
 
     async def announce_interests(self, broker: int, queues: Sequence[str]) -> None:
         """Say for which queues, and no others, a broker has reads parked; '' stands for any queue."""

@@ -14,6 +14,9 @@ from stafette.model import Client
 RACES = 3
 """How often to try when another broker is faster. It then has the session, and the next attempt sees that."""
 
+RESERVED_NAMES = frozenset({"console"})
+"""Names that nobody can register by saying hello (functions/clients/is_reserved.sql)."""
+
 _RACES = "other brokers change this session all the time; try again"
 
 

@@ -244,6 +244,13 @@ class Console:
         """Set or remove the hash of a client's secret."""
         await self._act(actor, "set_secret", name, secret_hash)
 
+    async def claim_name(self, secret_hash: str) -> str:
+        """Register the console's own name with the hash of its secret, unless another console has it at the moment.
+
+        Returns the hash that counts now.
+        """
+        return str(await self._value("SELECT stafette.claim_console($1)", secret_hash))
+
     # Commands to brokers
 
     async def disconnect(self, actor: Actor, client: str) -> bool:

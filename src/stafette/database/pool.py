@@ -49,6 +49,9 @@ PROBE_PAUSE, PROBE_SECONDS = 2.0, 5.0
 """How often the listening connection is probed, and how long the server may take to answer: it only reads its settings,
 so a server that takes longer is frozen or cut off. Both together are below ten seconds."""
 
+MAX_NOTIFICATIONS = 50_000
+"""Between two probes. Brokers send each other fewer; any role of the database can send more, and each costs us time."""
+
 LISTENING = "stafette, listening"
 """The name of the listening connection in pg_stat_activity."""
 
@@ -167,6 +170,8 @@ class Pool:
     async def listen(self, channels: Mapping[str, Callable[[str], None]], *, on_listening: Callable[[], None]) -> None:
         """Hand each notification on these channels to the callback of its channel, until the connection breaks.
 
+        It also ends when there are too many notifications; the caller may listen again after a while.
+
         This connection also watches the server for all others, as it is never busy: it is probed, and if the server is
         silent, all connections are dropped. So a slow call is not mistaken for a frozen server.
         """
@@ -176,22 +181,38 @@ class Pool:
             self.terminate_all()
             raise
         ended = asyncio.Event()
+        notifications = 0
+
+        def hand_over(callback: Callable[[str], None], payload: str) -> None:
+            nonlocal notifications
+            notifications += 1
+            if notifications <= MAX_NOTIFICATIONS:
+                callback(payload)
+            else:
+                ended.set()
+
         connection.add_termination_listener(lambda _: ended.set())
         try:
             with translated_errors(self._url):
                 await connection.execute(f"SET application_name = '{LISTENING}'")
                 for channel, callback in channels.items():
                     await connection.add_listener(
-                        channel, lambda _connection, _pid, _channel, text, callback=callback: callback(text)
+                        channel, lambda _connection, _pid, _channel, text, callback=callback: hand_over(callback, text)
                     )
             on_listening()
             while not ended.is_set():
+                notifications = 0
                 await self._probe(connection)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(PROBE_PAUSE):
                         await ended.wait()
         finally:
             connection.terminate()
+        if notifications > MAX_NOTIFICATIONS:
+            raise Unavailable(
+                f"more than {MAX_NOTIFICATIONS:,} notifications came within {PROBE_PAUSE:g} s; find the database role"
+                " that floods our channels (pg_stat_activity)"
+            )
         raise Unavailable("the connection that listens for notifications broke")
 
     async def _probe(self, connection: Connection) -> None:

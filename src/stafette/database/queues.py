@@ -12,6 +12,9 @@ from stafette.model import Queue, QueueOptions
 
 DEFAULT_OPTIONS = QueueOptions()
 
+PURGE_STEP = 1000
+"""Messages that one step of a purge looks at, where some have to stay: a few milliseconds."""
+
 _QUEUE = ", ".join(name if name == "messages" else f"(queue).{name}" for name in Queue.__struct_fields__)
 """The columns of a queue as functions answer with it, in the order of its fields."""
 
@@ -62,9 +65,27 @@ class Queues:
         await self._pool.value_alone("SELECT stafette.delete_queue($1, $2, $3)", client, name, force)
 
     async def purge(self, client: int, name: str) -> int:
-        """Hide all ready and delayed messages of a queue, for upkeep to delete; returns their number."""
+        """Remove what is ready or delayed in a queue, but for what others have sent to others; returns the number.
+
+        Without messages for others all are hidden at once, for upkeep to delete; otherwise they are deleted in steps.
+        """
         store = await self._pool.value_alone("SELECT stafette.purge($1, $2)", client, name)
-        return await count_discarded(self._pool, store)
+        return await self._purge_by_steps(client, name) if store is None else await count_discarded(self._pool, store)
+
+    async def _purge_by_steps(self, client: int, name: str) -> int:
+        messages, reached = 0, None
+        while True:
+            try:
+                [(deleted, reached)] = await self._pool.fetch(
+                    "SELECT * FROM stafette.purge_step($1, $2, $3, $4)", client, name, reached, PURGE_STEP
+                )
+            except TryAgain as error:
+                raise RequestTimeout(
+                    f"the queue is purged in part, of {messages} messages; purge it again", outcome="unknown"
+                ) from error
+            messages += int(deleted)
+            if reached is None:
+                return messages
 
     async def get(self, name_or_id: str | int) -> Queue:
         """One queue."""

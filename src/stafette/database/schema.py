@@ -18,7 +18,9 @@ from stafette.database.connect import Connection, connected
 from stafette.errors import InternalError
 
 SQL = Path(__file__).parent / "sql"
-MIGRATION_LOCK = 5746660
+
+RACES = 10
+"""How often to try again when somebody else creates or drops the schema at the same moment."""
 
 _STATE = """
 CREATE SCHEMA IF NOT EXISTS stafette;
@@ -28,7 +30,6 @@ CREATE TABLE IF NOT EXISTS stafette.schema_state (
     functions  text        NOT NULL,
     changed_at timestamptz NOT NULL DEFAULT now()
 );
-INSERT INTO stafette.schema_state (version, functions) VALUES (0, '') ON CONFLICT DO NOTHING;
 """
 
 # Those that depend on a type of ours, as the row of a view, would keep a migration from changing it.
@@ -110,9 +111,11 @@ async def migrate(url: str, *, to: int | None = None) -> Change:
 
 
 async def _migrate(connection: Connection, to: int) -> Change:
-    await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
     await connection.execute("SET LOCAL client_min_messages = warning")
-    await connection.execute(_STATE)
+    await _lock(connection)
+    await connection.execute(
+        "INSERT INTO stafette.schema_state (version, functions) VALUES (0, '') ON CONFLICT DO NOTHING"
+    )
     before, checksum = await connection.fetchrow("SELECT version, functions FROM stafette.schema_state") or (0, "")
     refuse_newer(before)
     grants = await connection.fetch(_GRANTS)
@@ -132,6 +135,20 @@ async def _migrate(connection: Connection, to: int) -> Change:
         functions_checksum() if functions_due else checksum,
     )
     return Change(before=before, after=max(before, to), functions=functions_due)
+
+
+async def _lock(connection: Connection) -> None:
+    """Wait until nobody else changes the schema, which is then there. An advisory lock would be anybody's to take."""
+    for attempt in range(1, RACES + 1):
+        try:
+            async with connection.transaction():
+                if await connection.fetchval("SELECT to_regclass('stafette.schema_state')") is None:
+                    await connection.execute(_STATE)
+                await connection.execute("LOCK TABLE stafette.schema_state IN EXCLUSIVE MODE")
+            return
+        except (asyncpg.UniqueViolationError, asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+            if attempt == RACES:
+                raise
 
 
 async def _load_functions(connection: Connection) -> None:
@@ -175,8 +192,8 @@ async def _grant(connection: Connection, grants: Sequence[asyncpg.Record]) -> No
 async def reset(url: str) -> Change:
     """Drop everything of ours, messages included, and create the schema again."""
     async with connected(url) as connection, connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
         await connection.execute("SET LOCAL client_min_messages = warning")
+        await _lock(connection)
         await connection.execute("DROP SCHEMA IF EXISTS stafette CASCADE")
         return await _migrate(connection, newest_version())
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
-import socket
 from pathlib import Path
 
 import stafette.aio
+from stafette.broker.secrets import hash_secret, matches
 from stafette.client.aio import Client
 from stafette.database.console import Console
 from stafette.errors import AlreadyOnline, Unavailable
 
 NAME = "console"
+"""It is reserved: nobody else can register it."""
 TIMEOUT = 10.0
 
 
@@ -36,11 +38,13 @@ class BrokerLink:
 
     async def _connect(self, url: str) -> Client:
         secret = self._secret()
-        try:
-            return await stafette.aio.connect(url, name=NAME, secret=secret, timeout=TIMEOUT)
-        except AlreadyOnline:  # another web process uses the name
-            name = f"{NAME}-{socket.gethostname()}-{os.getpid()}"
-            return await stafette.aio.connect(url, name=name, timeout=TIMEOUT)
+        secret_hash = await self._console.claim_name(await asyncio.to_thread(hash_secret, secret))
+        if await asyncio.to_thread(matches, secret, secret_hash):
+            with contextlib.suppress(AlreadyOnline):
+                return await stafette.aio.connect(url, name=NAME, secret=secret, timeout=TIMEOUT)
+        # Another web process uses the name. Ours cannot be guessed, so nobody can have registered it.
+        name = f"{NAME}-{secrets.token_hex(8)}"
+        return await stafette.aio.connect(url, name=name, secret=secret, timeout=TIMEOUT)
 
     async def _broker_url(self) -> str:
         if self._url is not None:

@@ -10,7 +10,8 @@ import pytest
 from stafette import errors
 from stafette.database import laboratory
 from stafette.database.audit import Actor
-from stafette.database.clients import Claim
+from stafette.database.brokers import Disconnect, Drain
+from stafette.database.clients import Claim, Taken
 from stafette.database.console import Console
 from stafette.database.messages import LeaseRequest, NackRequest, SendRequest
 from stafette.database.store import Store
@@ -101,21 +102,24 @@ async def test_an_operator_deletes_clients_that_are_offline(console: Console, st
         await console.delete_client(ADMIN, "alice")
 
 
-# Orders
+# Commands to brokers
 
 
-async def test_orders_reach_the_broker_that_they_are_for(console: Console, store: Store, any_database: str) -> None:
+async def test_commands_reach_the_broker_that_they_are_for(console: Console, store: Store, any_database: str) -> None:
     alice, bob = await store.clients.register("alice"), await store.clients.register("bob")
     here, gone = await store.brokers.join("here", seconds=1000), await store.brokers.join("gone", seconds=0)
-    await store.clients.take_sessions([Claim(alice.id)], here)
+    [taken] = await store.clients.take_sessions([Claim(alice.id)], here)
+    assert isinstance(taken, Taken)
     await store.clients.take_sessions([Claim(bob.id)], gone)
     heard: asyncio.Queue[str] = asyncio.Queue()
     connection = await asyncpg.connect(any_database)
-    await connection.add_listener(f"stafette_orders_{here}", lambda *order: heard.put_nowait(order[-1]))
+    await connection.add_listener(f"stafette_commands_{here}", lambda *command: heard.put_nowait(command[-1]))
     assert await console.disconnect(ADMIN, "alice")
     assert not await console.disconnect(ADMIN, "bob")
     await console.drain(ADMIN, here)
-    assert [await heard.get(), await heard.get()] == [f"disconnect {alice.id}", "drain"]
+    assert [await heard.get(), await heard.get()] == ["", ""]  # only woken
+    assert await store.brokers.take_commands(gone) == []
+    assert await store.brokers.take_commands(here) == [Disconnect(alice.id, taken.token), Drain()]
     await connection.close()
     with pytest.raises(errors.ClientNotFound):
         await console.disconnect(ADMIN, "nobody")

@@ -600,10 +600,10 @@ class Broker:
         """Whether all accepted requests of the remaining sessions are answered."""
         return not any(session.in_flight for session in self.sessions.values())
 
-    def disconnect(self, client: int, now: float) -> bool:
-        """End a client's session: it gets its answers, and must then hang up in time; False if it is not here."""
+    def disconnect(self, client: int, token: int, now: float) -> bool:
+        """End a session: the client gets its answers, and must then hang up in time; False if it is not here."""
         session = self.sessions.get(client)
-        if session is None or session.state is not State.OPEN:
+        if session is None or session.token != token or session.state is not State.OPEN:
             return False
         session.step(State.LEAVING)
         session.disconnecting = True

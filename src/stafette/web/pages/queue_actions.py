@@ -120,7 +120,7 @@ ACTIONS = {
         "Purge",
         lambda queue: (
             f"{plural(queue.ready, 'ready message')} and {plural(queue.delayed, 'delayed message')} will be deleted"
-            " permanently. Leased and dead messages stay."
+            " permanently, whoever they are for. Leased and dead messages stay."
         ),
         "Purge the queue",
         lambda console, actor, queue, _confirmed: console.purge(actor, queue.name),

@@ -133,7 +133,8 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(client=clients)
     def disconnect(self, client: int) -> None:
-        self.script.core.disconnect(client + 1, self.script.now)
+        if session := self.script.core.sessions.get(client + 1):
+            self.script.core.disconnect(session.client, session.token, self.script.now)
         self.script.flush()
 
     @rule(unlikely=st.integers(0, 9))

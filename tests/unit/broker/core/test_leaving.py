@@ -12,6 +12,9 @@ from stafette.errors import Unavailable
 from stafette.protocol import messages as wire
 from tests.support.core_script import Script, kinds, receive, send
 
+TOKEN = 1
+"""Of the session that a script opens first."""
+
 
 def test_bye_is_done_after_what_came_before_and_nothing_is_after_it() -> None:
     script = Script()
@@ -74,7 +77,7 @@ def test_an_operator_ends_a_session_which_gets_its_answers() -> None:
     alice = script.open("alice", client=7)
     script.say(alice, receive(2, wait=60), send(3), wire.ListQueues(4))
     batches = script.batches()
-    assert script.core.disconnect(7, script.now)
+    assert script.core.disconnect(7, TOKEN, script.now)
     script.flush()
     assert ["operator" in reason for reason in alice.goodbyes] == [True]
     for batch in batches:
@@ -94,7 +97,7 @@ def test_a_read_that_waits_is_sent_elsewhere_by_an_operator() -> None:
     script.say(alice, receive(2, wait=60))
     script.say(bob, receive(2, wait=60))
     script.work()
-    assert script.core.disconnect(7, script.now)
+    assert script.core.disconnect(7, TOKEN, script.now)
     script.flush()
     assert kinds(alice.answers) == ["Goodbye"]
     assert bob.answers == []
@@ -103,9 +106,10 @@ def test_a_read_that_waits_is_sent_elsewhere_by_an_operator() -> None:
 def test_who_is_not_here_is_not_disconnected_and_nobody_twice() -> None:
     script = Script()
     script.open("alice", client=7)
-    assert not script.core.disconnect(8, script.now)
-    assert script.core.disconnect(7, script.now)
-    assert not script.core.disconnect(7, script.now)
+    assert not script.core.disconnect(8, TOKEN, script.now)
+    assert not script.core.disconnect(7, TOKEN + 1, script.now)  # an earlier session of the client
+    assert script.core.disconnect(7, TOKEN, script.now)
+    assert not script.core.disconnect(7, TOKEN, script.now)
 
 
 def test_who_was_disconnected_may_come_back_and_the_old_session_still_gets_its_answers() -> None:
@@ -113,7 +117,7 @@ def test_who_was_disconnected_may_come_back_and_the_old_session_still_gets_its_a
     old = script.open("alice", client=7)
     script.say(old, send(2))
     batch = script.batch()
-    script.core.disconnect(7, script.now)
+    script.core.disconnect(7, TOKEN, script.now)
     new = script.open("alice", client=7)
     script.complete(batch)
     assert not old.aborted
@@ -154,7 +158,7 @@ def test_a_drain_ends_the_waits_of_reads() -> None:
     assert script.core.drained
 
 
-@pytest.mark.parametrize("leave", [lambda core: core.drain(1000.0), lambda core: core.disconnect(7, 1000.0)])
+@pytest.mark.parametrize("leave", [lambda core: core.drain(1000.0), lambda core: core.disconnect(7, TOKEN, 1000.0)])
 def test_what_was_held_back_from_a_slow_reader_is_not_executed_when_it_has_to_leave(
     leave: Callable[[Broker], object],
 ) -> None:
@@ -171,7 +175,7 @@ def test_what_was_held_back_from_a_slow_reader_is_not_executed_when_it_has_to_le
 def test_a_drain_after_an_operator_ended_a_session_is_no_fault() -> None:
     script = Script()
     alice = script.open("alice", client=7)
-    script.core.disconnect(7, script.now)
+    script.core.disconnect(7, TOKEN, script.now)
     script.core.drain(script.now)
     script.flush()
     assert alice.session.state is State.LEAVING

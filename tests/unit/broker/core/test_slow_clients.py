@@ -10,6 +10,9 @@ from stafette.errors import MessageTooLarge
 from stafette.protocol import messages as wire
 from tests.support.core_script import Script, ScriptedConnection, ids, kinds, send
 
+TOKEN = 1
+"""Of the session that a script opens first."""
+
 
 def is_dropped(script: Script, connection: ScriptedConnection) -> bool:
     script.core.drop_idle(script.now)
@@ -154,7 +157,7 @@ def test_what_arrives_while_the_client_does_not_read_does_not_end_its_time() -> 
 def test_who_was_told_to_leave_has_to_hang_up() -> None:
     script = Script()
     alice = script.open("alice", client=7)
-    script.core.disconnect(7, script.now)
+    script.core.disconnect(7, TOKEN, script.now)
     script.say(alice, wire.Echo(2, b"one more"))
     script.now += HANG_UP_SECONDS + 1
     assert is_dropped(script, alice)

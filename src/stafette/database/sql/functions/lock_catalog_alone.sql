@@ -11,7 +11,7 @@ DECLARE
 BEGIN
     IF holder IS NULL THEN
         BEGIN
-            PERFORM pg_advisory_xact_lock(5746661);
+            LOCK TABLE stafette.catalog_lock IN EXCLUSIVE MODE;
             RETURN;
         EXCEPTION WHEN lock_not_available THEN
             holder := (SELECT h.pid FROM stafette.catalog_holders() AS h ORDER BY h.since NULLS FIRST LIMIT 1);

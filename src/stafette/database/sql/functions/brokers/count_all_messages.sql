@@ -10,7 +10,12 @@ DECLARE
     began  timestamptz := clock_timestamp();
     online bigint;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(5746662) OR NOT force AND EXISTS (
+    BEGIN
+        LOCK TABLE stafette.count_lock IN EXCLUSIVE MODE NOWAIT;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN false;
+    END;
+    IF NOT force AND EXISTS (
         SELECT FROM stafette.message_counts AS s
         WHERE s.at + greatest(pause, 20 * s.seconds) * interval '1 second' > began
           AND s.at <= began                                  -- a clock that was set back must not stop the counting

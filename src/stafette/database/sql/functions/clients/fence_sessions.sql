@@ -5,7 +5,7 @@
 --
 -- Returns the brokers that are fenced. One that is missing has had a read under way for too long; the client has to come
 -- again. If that broker is dead, PostgreSQL is still sending an answer to it: that connection is ended, which gives the
--- messages back.
+-- messages back, unless a live broker shares its lock.
 CREATE OR REPLACE FUNCTION stafette.fence_sessions(clients integer[], shown bigint[]) RETURNS integer[]
 LANGUAGE plpgsql
 SET lock_timeout = '500ms'     -- reads take milliseconds, and those that follow wait behind us
@@ -16,23 +16,25 @@ DECLARE
     other  integer;
 BEGIN
     FOR other IN
-        SELECT DISTINCT s.last_broker_id
+        SELECT s.last_broker_id
         FROM unnest(clients, shown) AS a (client, shown)
         JOIN stafette.sessions AS s ON s.client_id = a.client
         LEFT JOIN stafette.brokers AS b ON b.id = s.broker_id AND b.alive_until > clock_timestamp()
         WHERE b.id IS NULL OR s.session = sha256(int8send(a.shown))   -- nobody else can take it over
-        ORDER BY s.last_broker_id                                     -- so that two of us cannot block each other
+        GROUP BY s.last_broker_id
+        ORDER BY stafette.session_lock(s.last_broker_id)              -- so that two of us cannot block each other
     LOOP
         BEGIN
-            PERFORM pg_advisory_xact_lock(5746663, other);
+            EXECUTE 'LOCK TABLE ' || stafette.session_lock(other) || ' IN EXCLUSIVE MODE';
             fenced := fenced || other;
         EXCEPTION WHEN lock_not_available THEN
             PERFORM pg_terminate_backend(l.pid)
             FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database AND d.datname = current_database()
-            WHERE l.locktype = 'advisory' AND l.classid = 5746663 AND l.objid = other::oid AND l.objsubid = 2
-              AND l.granted
+            WHERE l.locktype = 'relation' AND l.relation = stafette.session_lock(other)::regclass
+              AND l.granted AND l.mode = 'RowShareLock'
               AND NOT EXISTS (SELECT FROM stafette.brokers AS b
-                              WHERE b.id = other AND b.alive_until > clock_timestamp());
+                              WHERE stafette.session_lock(b.id) = stafette.session_lock(other)
+                                AND b.alive_until > clock_timestamp());
         END;
     END LOOP;
     RETURN fenced;

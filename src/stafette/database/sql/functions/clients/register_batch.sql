@@ -1,5 +1,5 @@
 -- Finds the clients that say hello, and registers new ones with their personal queues; mode and secret are stored only
--- the first time. A fault is a row of its own. A new name with a secret that is not yet hashed (`registers` is false) is
+-- the first time. A fault is a row of its own, also for a new name that is reserved. A new name with a secret that is not yet hashed (`registers` is false) is
 -- a row without an id. The secret's hash is in the result because the caller checks it, unless the number that the
 -- client shows proves who it is.
 CREATE OR REPLACE FUNCTION stafette.register_batch(
@@ -16,6 +16,7 @@ DECLARE
         SELECT DISTINCT a.name
         FROM unnest(names, modes, registers) AS a (name, mode, registers)
         WHERE a.registers AND a.name ~ '^[^[:cntrl:]]{1,200}$' AND a.mode IN ('full', 'read-only')
+          AND NOT stafette.is_reserved(a.name)
           AND NOT EXISTS (SELECT FROM stafette.clients AS c WHERE c.name = a.name AND c.registered_at IS NOT NULL)
     );
 BEGIN
@@ -38,13 +39,19 @@ BEGIN
            coalesce(stafette.session_proves(s, a.shown), false)
     FROM unnest(names, modes, shown) WITH ORDINALITY AS a (name, mode, shown, place)
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN a.name !~ '^[^[:cntrl:]]{1,200}$' OR a.mode NOT IN ('full', 'read-only') THEN 100 END AS fault,
+        SELECT CASE
+                   WHEN a.name !~ '^[^[:cntrl:]]{1,200}$' OR a.mode NOT IN ('full', 'read-only') THEN 100
+                   WHEN r.is_new THEN 108
+               END AS fault,
                CASE
                    WHEN a.name !~ '^[^[:cntrl:]]{1,200}$'
                        THEN 'a client''s name has 1 to 200 characters, none of them a control character'
                    WHEN a.mode NOT IN ('full', 'read-only')
                        THEN format('mode %s is neither full nor read-only', a.mode)
+                   WHEN r.is_new THEN format('the name %s is the web console''s; choose another', a.name)
                END AS detail
+        FROM (SELECT stafette.is_reserved(a.name) AND NOT EXISTS (
+                  SELECT FROM stafette.clients AS c WHERE c.name = a.name AND c.registered_at IS NOT NULL) AS is_new) AS r
     ) AS f
     LEFT JOIN stafette.clients AS c ON c.name = a.name AND c.registered_at IS NOT NULL AND f.fault IS NULL
     LEFT JOIN stafette.sessions AS s ON s.client_id = c.id

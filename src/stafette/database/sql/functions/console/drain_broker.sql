@@ -1,4 +1,4 @@
--- An operator tells a broker to drain and end. The broker is notified at commit, if it listens.
+-- An operator tells a broker to drain and end.
 CREATE OR REPLACE FUNCTION stafette.drain_broker(actor text, origin text, broker integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -8,7 +8,7 @@ BEGIN
         PERFORM stafette.raise_fault(
             100, format('there is no broker %s that is alive; look at the list again', broker));
     END IF;
-    PERFORM pg_notify('stafette_orders_' || broker, 'drain');
+    PERFORM stafette.command_broker(broker, 'drain');
     PERFORM stafette.record_action(actor, origin, 'drain', broker_name, format('broker %s', broker));
 END
 $$;

@@ -1,4 +1,4 @@
--- purge() without the check of permissions; purge_as_operator() calls it too. The lock is held alone, so no send or read
+-- Hides all ready and delayed messages of a queue at once, for purge() and purge_as_operator(). The lock is held alone, so no send or read
 -- of this queue is in flight: what is in the store at this moment is all that ever will be.
 CREATE OR REPLACE FUNCTION stafette.purge_unchecked(queue text) RETURNS integer
 LANGUAGE plpgsql AS $$
