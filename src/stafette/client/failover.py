@@ -389,7 +389,9 @@ class Failover:
             except (ServerFull, Unavailable, AlreadyOnline) as error:
                 pause = search.pause_after(error, self._loop.time())
                 if pause is None:
-                    error.outcome = "not done"  # whatever the connection is for was not sent
+                    if isinstance(error, Lost):  # the hello is, and not the request that the connection is for
+                        raise Unavailable(str(error), outcome="not done") from error
+                    error.outcome = "not done"
                     raise
                 if pause:
                     await _sleep(pause)

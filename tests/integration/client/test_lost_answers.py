@@ -11,6 +11,7 @@ import pytest
 from stafette import errors
 from stafette.client.aio import Client
 from stafette.client.lease import Lease
+from stafette.protocol.client import Lost
 from tests.support.brokers import Connect, StartBroker
 from tests.support.client_internals import names_online, parked_seconds
 from tests.support.tcp_proxy import Proxy
@@ -105,7 +106,7 @@ async def test_an_ack_that_is_repeated_after_the_lease_may_have_run_out_is_lost(
 async def test_what_may_have_ended_a_lease_is_in_doubt_if_no_broker_answers_again(
     settle: Callable[[Lease], Coroutine[Any, Any, None]], proxy: Proxy, connect: Connect
 ) -> None:
-    alice = await connect("alice", proxy.url, timeout=1.0)
+    alice = await connect("alice", f"{proxy.url},{proxy.address}", timeout=1.0)
     await alice.create_queue("jobs")
     await alice.send("jobs", b"work")
     lease = await alice.lease("jobs")
@@ -114,9 +115,21 @@ async def test_what_may_have_ended_a_lease_is_in_doubt_if_no_broker_answers_agai
     settling = asyncio.create_task(settle(lease))
     await proxy.something_held.wait()
     proxy.cut()
-    with pytest.raises(errors.Unavailable) as caught:
+    with pytest.raises(errors.Unavailable, match="connection") as caught:
         await settling
     assert caught.value.outcome == "unknown"
+
+
+async def test_a_request_for_whose_hello_no_answer_came_is_not_done(proxy: Proxy, connect: Connect) -> None:
+    alice = await connect("alice", f"{proxy.url},{proxy.address}", timeout=0.5)  # each has a share of the time
+    proxy.hold_answers()
+    proxy.cut()
+    with pytest.raises(errors.Unavailable):
+        await alice.ping()
+    with pytest.raises(errors.Unavailable) as caught:
+        await alice.send("@alice", b"")
+    assert not isinstance(caught.value, Lost)
+    assert caught.value.outcome == "not done"
 
 
 @pytest.mark.parametrize("begins", ["before", "after"])
