@@ -1,8 +1,8 @@
 """Connections to the console: how many there may be, who gives way, and how long a request may take to arrive.
 
-uvicorn lets a header take as long as it likes, closes nobody when there are too many, and accepts through asyncio,
-which writes thousands of lines when file descriptors run out and gives a TLS handshake a minute. So sockets are accepted
-here and given to uvicorn's protocol, which does the rest.
+uvicorn lets a header take as long as it likes and closes nobody when there are too many. It accepts through asyncio,
+which gives a TLS handshake a minute and writes thousands of lines when file descriptors run out. So sockets are
+accepted here and given to uvicorn's protocol, which does the rest.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -62,11 +61,11 @@ def is_same_origin(origin: str, scheme: str, host: str) -> bool:
 
     A page by https may send to us by http: that is how it looks behind a proxy that ends TLS and is not named to us.
     """
-    parts = urlsplit(origin)
-    if parts.scheme not in (("https",) if scheme == "https" else ("http", "https")):
+    origin_scheme, _, netloc = origin.partition("://")
+    if origin_scheme not in (("https",) if scheme == "https" else ("http", "https")):
         return False
-    default = DEFAULT_PORTS[parts.scheme]
-    return _with_port(parts.netloc, default) == _with_port(host, default)
+    default = DEFAULT_PORTS[origin_scheme]
+    return _with_port(netloc, default) == _with_port(host, default)
 
 
 def _with_port(netloc: str, default: int) -> tuple[str, str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ import stafette
 from stafette import errors
 from stafette.broker.server import BrokerSettings, running
 from tests.support.brokers import Connect
+from tests.support.certificates import make_certificate
 from tests.support.waiting import until
 
 # The life of a client
@@ -68,19 +67,9 @@ async def test_a_client_that_is_dropped_hangs_up(connect: Connect, broker: str) 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two self-signed certificates for 127.0.0.1, each with its key."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl to make certificates with")
     folder = tmp_path_factory.mktemp("certificates")
     for name in ("broker", "stranger"):
-        subprocess.run(
-            [
-                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                "-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
-                "-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.pem",
-            ],
-            check=True,
-            capture_output=True,
-        )  # fmt: skip
+        make_certificate(folder, name)
     return folder
 
 
