@@ -47,12 +47,12 @@ class RawHttp:
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         self.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
 
-    async def answer(self) -> Answer:
-        """Wait for an answer, however much of the request there is."""
+    async def answer(self, *, has_body: bool = True) -> Answer:
+        """Wait for an answer, however much of the request there is; that to a HEAD has no body."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
-            body = await self._reader.readexactly(int(headers.get("content-length", 0)))
+            body = await self._reader.readexactly(int(headers.get("content-length", 0)) if has_body else 0)
         return Answer(int(head[0].split(" ")[1]), headers, body)
 
     async def end(self) -> bytes:
@@ -75,12 +75,18 @@ Connect = Callable[..., Awaitable[RawHttp]]
 
 
 async def answer_to(
-    url: str, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b""
+    url: str,
+    method: str,
+    path: str,
+    headers: Mapping[str, str] | None = None,
+    body: bytes = b"",
+    *,
+    has_body: bool = True,
 ) -> Answer:
     """The answer to a header and perhaps a part of a body, on a connection of its own."""
     connection = await RawHttp.connect(url)
     try:
         connection.begin(method, path, headers, body)
-        return await connection.answer()
+        return await connection.answer(has_body=has_body)
     finally:
         await connection.close()
