@@ -30,9 +30,11 @@ OTHER_FILES = 100
 """Descriptors for all else: the database, logs, the laboratory."""
 BACKLOG = 512
 """Connections that the kernel keeps while we are busy."""
-ACCEPTED_AT_ONCE = 32
+ACCEPTED_AT_ONCE = 4
 """Connections that are accepted before requests are looked at again."""
-ACCEPT_PAUSE = 1.0
+FULL_PAUSE = 0.01
+"""Seconds until we accept again when somebody had to give way: those who come again at once would take all our time."""
+NO_FILES_PAUSE = 1.0
 """Seconds until we accept again after the system had no more descriptors."""
 
 HANDSHAKE_SECONDS = 5.0
@@ -67,9 +69,14 @@ class ConnectionLimit:
     def __len__(self) -> int:
         return len(self._strangers) + len(self._operators)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the next one makes somebody give way."""
+        return len(self) >= self._most
+
     def add(self, connection: Connection) -> bool:
         """Count a connection in; False if there is no room because all are operators'."""
-        if len(self) >= self._most and not self._make_room():
+        if self.is_full and not self._make_room():
             return False
         self._strangers[connection] = None
         return True
@@ -226,7 +233,7 @@ class Listener:
         self._limit = ConnectionLimit(
             min(allow_descriptors(), MOST_CONNECTIONS if tls is None else MOST_TLS_CONNECTIONS)
         )
-        self._retries: set[asyncio.TimerHandle] = set()
+        self._pauses: set[asyncio.TimerHandle] = set()
 
     def start(self) -> None:
         """Begin to accept."""
@@ -239,8 +246,8 @@ class Listener:
         """Accept no more; who is connected stays."""
         for listener in self._sockets:
             self._loop.remove_reader(listener)
-        for retry in self._retries:
-            retry.cancel()
+        for pause in self._pauses:
+            pause.cancel()
 
     async def wait_closed(self) -> None:
         """Nothing is left to wait for."""
@@ -255,18 +262,22 @@ class Listener:
                 continue
             except OSError as error:
                 log.warning("cannot accept connections: %s; raise the limit on open files", error.strerror)
-                self._loop.remove_reader(listener)
-                self._retry_later(listener)
+                self._pause(listener, NO_FILES_PAUSE)
                 return
             self._serve(accepted)
+        if self._limit.is_full:
+            self._pause(listener, FULL_PAUSE)
 
-    def _retry_later(self, listener: socket.socket) -> None:
-        def retry() -> None:
-            self._retries.discard(handle)
+    def _pause(self, listener: socket.socket, seconds: float) -> None:
+        """Leave connections to the kernel for some time."""
+
+        def resume() -> None:
+            self._pauses.discard(handle)
             self._loop.add_reader(listener, self._accept, listener)
 
-        handle = self._loop.call_later(ACCEPT_PAUSE, retry)
-        self._retries.add(handle)
+        self._loop.remove_reader(listener)
+        handle = self._loop.call_later(seconds, resume)
+        self._pauses.add(handle)
 
     def _serve(self, accepted: socket.socket) -> None:
         connection = Connection()
@@ -283,6 +294,7 @@ class Listener:
         http = self._make_http(on_close=lambda: self._limit.remove(connection))
         limits = {"ssl_handshake_timeout": HANDSHAKE_SECONDS, "ssl_shutdown_timeout": TLS_END_SECONDS}
         try:
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or the body waits 40 ms behind its header
             await self._loop.connect_accepted_socket(
                 lambda: http, accepted, ssl=self._tls, **(limits if self._tls else {})
             )

@@ -13,7 +13,7 @@ from stafette import errors
 from stafette.broker.server import BrokerSettings, running
 from tests.support.brokers import Connect
 from tests.support.certificates import make_certificate
-from tests.support.waiting import until
+from tests.support.waiting import TIMEOUT_SECONDS, until
 
 # The life of a client
 
@@ -92,6 +92,21 @@ async def test_tls(database: str, certificates: Path, connect: Connect) -> None:
             await connect("alice", f"stafettes://localhost:{port}?ca={certificates}/broker.pem")
         with pytest.raises(errors.Unavailable):
             await connect("alice", f"stafette://127.0.0.1:{port}")
+
+
+async def test_a_tls_handshake_that_does_not_come_is_given_up(
+    database: str, certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stafette.broker.server.HANDSHAKE_SECONDS", 0.05)
+    settings = BrokerSettings(
+        database, port=0, tls_certificate=certificates / "broker.pem", tls_key=certificates / "broker.key"
+    )
+    async with running(settings) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
 
 
 async def test_tls_to_a_broker_without(broker: str, connect: Connect) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -124,6 +125,15 @@ async def test_who_does_not_read_the_answer_is_disconnected(serve: Serve, connec
     connection.begin("GET", "/large")
     await until(lambda: served.state.total_requests)
     await until(lambda: not served.state.connections)
+
+
+async def test_answers_are_sent_without_delay(serve: Serve, connect: Connect) -> None:
+    served = await serve()
+    connection = await connect(served.url)
+    connection.begin("GET", "/")
+    await connection.answer()
+    [http] = served.state.connections
+    assert http.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def test_the_oldest_stranger_gives_way_and_an_operator_stays(serve: Serve, connect: Connect) -> None:
