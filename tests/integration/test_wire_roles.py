@@ -32,7 +32,7 @@ FULL_CLIENTS = (
 )  # fmt: skip
 
 
-def name(request: wire.Request) -> str:
+def name(request: wire.Frame) -> str:
     return type(request).__name__
 
 

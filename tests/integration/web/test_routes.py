@@ -132,6 +132,16 @@ async def test_what_another_site_leads_to(site: Web) -> None:
     assert refused(answers, 403) == changes("anyone", "viewer", "administrator")
 
 
+async def test_what_a_browser_sends_without_a_token(site: Web) -> None:
+    """A cookie alone changes nothing, whether the token would be in the header or in a form."""
+    async with site.api("") as browser:
+        await browser.post("/login", data={"secret": site.admin})
+        for method, path in changes("administrator"):
+            url, body = re.sub(r"\{(\w+)\}", NOBODYS, path), "{}" if path.startswith("/api/") else "name=x"
+            answer = await browser.request(method, url, content=body, headers=headers(method, path, None))
+            assert (answer.status_code, answer.json()["error"]) == (403, "PermissionDenied"), path
+
+
 async def test_what_is_too_large_is_refused_unread(site: Web) -> None:
     nobody, viewer, administrator = [
         await statuses(site, secret, Content_Length=TOO_LARGE) for secret in (None, site.viewer, site.admin)
