@@ -99,7 +99,7 @@ def strangers() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(65_536, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
 
     async def attack_together() -> None:
-        await asyncio.gather(*map(slow, range(SLOW)), *map(large, range(LARGE)))
+        await asyncio.gather(*map(large, range(LARGE)), *map(slow, range(SLOW)))
 
     uvloop.run(attack_together())
 
