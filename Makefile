@@ -61,6 +61,7 @@ bench: $(READY) ## measure, on this machine, as ratios within one run
 	@$(BIN)/python -m bench.failover
 	@$(BIN)/python -m bench.replay
 	@$(BIN)/python -m bench.hostile
+	@$(BIN)/python -m bench.strangers
 	@$(BIN)/python -m bench.tracing
 	@$(BIN)/python -m bench.pipeline
 

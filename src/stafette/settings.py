@@ -53,6 +53,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     key_hours: Annotated[float, msgspec.Meta(gt=0, le=99_999)] | None = None
     """How many hours a broker keeps the keys of sends; by default as long as the database says, or 24."""
 
+    allowed_hosts: str | None = None
+    """Further names under which the web console may be addressed, with commas between."""
+
+    trusted_proxies: str | None = None
+    """IP addresses or networks of proxies before the web console, with commas between."""
+
     @property
     def runs_folder(self) -> Path:
         """The folder for runs of the laboratory."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -29,16 +31,26 @@ class Web:
 
 
 @contextlib.asynccontextmanager
-async def web_process(database: str, data: Path, broker: str) -> AsyncIterator[str]:
-    """Run `stafette web` until the end; yields its address."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "stafette", "web", "--database", database, "--data", str(data), "--port", "0",
-        "--broker", broker, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout is not None
-    try:
-        yield (await process.stdout.readline()).decode().strip()
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        await process.wait()
+async def web_process(
+    database: str, data: Path, broker: str, *options: str, open_files: int | None = None, log: Path | None = None
+) -> AsyncIterator[str]:
+    """Run `stafette web` until the end, with a limit on open files and its log in a file; yields its address."""
+    with contextlib.ExitStack() as until_end:
+        errors = None if log is None else until_end.enter_context(log.open("wb"))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "stafette", "web", "--database", database, "--data", str(data), "--port", "0",
+            "--broker", broker, *options, stdout=asyncio.subprocess.PIPE, stderr=errors,
+            preexec_fn=None if open_files is None else partial(limit_open_files, open_files),
+        )  # fmt: skip
+        assert process.stdout is not None
+        try:
+            yield (await process.stdout.readline()).decode().strip()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
+
+
+def limit_open_files(number: int) -> None:
+    """Let this process have so many descriptors and no more."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))

@@ -13,6 +13,9 @@ HELLO_FRAME = 16 * KIBIBYTE
 HELLO_SECONDS = 10.0
 """How long a connection may take to say hello."""
 
+HANDSHAKE_SECONDS = 5.0
+"""How long a TLS handshake may take, before the time for the hello begins."""
+
 SILENT_CONNECTIONS = 1_000
 """Connections that have not said hello, wherever they come from; beyond, the oldest gives way."""
 

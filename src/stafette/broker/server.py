@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stafette.broker.limits import Limits
+from stafette.broker.limits import HANDSHAKE_SECONDS, Limits
 from stafette.broker.listening import bind, check_protection, is_local
 from stafette.broker.maintenance import Service, serve
 from stafette.broker.maintenance.delayed import PromoteDelayed
@@ -169,7 +169,10 @@ async def running(
 
 async def _listen(runtime: Runtime, listener: socket.socket, tls: ssl.SSLContext | None) -> asyncio.Server:
     loop = asyncio.get_running_loop()
-    return await loop.create_server(lambda: NativeConnection(runtime), sock=listener, backlog=BACKLOG, ssl=tls)
+    return await loop.create_server(
+        lambda: NativeConnection(runtime), sock=listener, backlog=BACKLOG, ssl=tls,
+        ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
+    )  # fmt: skip
 
 
 async def _farewell(runtime: Runtime) -> None:

@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+AllowedHosts = Annotated[
+    str | None,
+    typer.Option(
+        "--allowed-hosts", metavar="HOST,…", help="Further names of the console; others in a request are refused."
+    ),
+]
+TrustedProxies = Annotated[
+    str | None,
+    typer.Option(
+        "--trusted-proxies", metavar="IP,…", help="Proxies, or their networks, whose X-Forwarded headers are believed."
+    ),
+]
+
 app = typer.Typer(invoke_without_command=True, add_completion=False)
 
 
@@ -48,6 +61,8 @@ def web(
     tls_certificate: Annotated[Path | None, typer.Option("--tls-certificate", help="Certificate file, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", help="Key file of the certificate, PEM.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve other machines without TLS.")] = False,
+    allowed_hosts: AllowedHosts = None,
+    trusted_proxies: TrustedProxies = None,
     unsafe_durability: Annotated[
         bool, typer.Option("--unsafe-durability", help="Accept a database that can lose confirmed messages.")
     ] = False,
@@ -61,19 +76,24 @@ def web(
     require_libraries()
     with without_gc():
         from stafette.web import operators  # slow to load, and only needed here
+        from stafette.web.hosts import Hosts, parse_networks
+        from stafette.web.log_limit import limit_lines
         from stafette.web.server import Address, serve
         from stafette.web.site import WebSettings
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("asyncpg").setLevel(logging.ERROR)  # its warnings are tracebacks of errors that we log anyway
-    current, url = settings.load(data=data, database=database), database_url(data, database)
+    limit_lines()
+    current = settings.load(data=data, database=database, allowed_hosts=allowed_hosts, trusted_proxies=trusted_proxies)
+    url = database_url(data, database)
     secret = asyncio.run(with_console(url, operators.first_secret))
     if secret is not None:
         say(secret_line(secret))
     address = Address(host, port, tls_certificate, tls_key, insecure)
     site = WebSettings(
         database=url, data=current.data, runs=current.runs_folder, experiments=current.experiments_folder,
-        broker=broker, secure=tls_certificate is not None, unsafe_durability=unsafe_durability,
+        broker=broker, hosts=Hosts.of(host, current.allowed_hosts),
+        trusted_proxies=parse_networks(current.trusted_proxies), unsafe_durability=unsafe_durability,
     )  # fmt: skip
     asyncio.run(serve(address, site, lambda url: print(url, flush=True)))
 

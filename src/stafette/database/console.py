@@ -272,6 +272,10 @@ class Console:
         """Set or remove the hash of a role's secret; its sessions end."""
         await self._act(actor, "set_operator_secret", role, secret_hash)
 
+    async def renew_operator_secret(self, role: Role, former_hash: str, secret_hash: str) -> None:
+        """Store another hash of the same secret, unless the secret has changed meanwhile."""
+        await self._fetch("SELECT stafette.renew_operator_secret($1, $2, $3)", role, former_hash, secret_hash)
+
     async def claim_operator(self, actor: Actor, role: Role, secret_hash: str) -> bool:
         """Set it only if there is none yet; True when that was so."""
         return bool(await self._act(actor, "claim_operator", role, secret_hash))

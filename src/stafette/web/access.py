@@ -1,4 +1,4 @@
-"""Authentication and authorisation of requests, as dependencies of routes.
+"""Authentication and authorisation: the rules, which the guard applies, and what routes get as dependencies.
 
 A browser sends a session cookie, a script sends ``Authorization: Bearer SECRET``. Only administrators may change
 something. With a cookie, a change must also carry the CSRF token of the form and come from one of our pages, because a
@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 from typing import Annotated
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
@@ -19,6 +19,7 @@ from fastapi.security import HTTPBearer
 from stafette.database.audit import Actor
 from stafette.database.views import Role
 from stafette.errors import NotAuthenticated, PermissionDenied
+from stafette.web.hosts import is_same_origin
 from stafette.web.site import Site
 
 SESSION_COOKIE = "stafette_session"
@@ -73,47 +74,51 @@ async def authenticate(request: Request) -> Operator:
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     operators, ip = get_site(request).operators, client_ip(request)
     if scheme.lower() == "bearer":
-        return _remember(request, Operator(await operators.by_secret(secret.strip(), ip), ip))
+        return Operator(await operators.by_secret(secret.strip(), ip), ip)
     token = request.cookies.get(SESSION_COOKIE)
     role = await operators.by_session(token) if token else None
     if token is None or role is None:
         if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
             raise LoginRequired(request)
         raise NotAuthenticated("log in, or send the header `Authorization: Bearer SECRET`")
-    return _remember(request, Operator(role, ip, token))
-
-
-def _remember(request: Request, operator: Operator) -> Operator:
-    """Keep the operator for templates and error pages."""
-    request.state.operator = operator
-    return operator
+    return Operator(role, ip, token)
 
 
 def check_same_origin(request: Request) -> None:
     """Raise PermissionDenied if another site made the browser send this request."""
     origin, fetch_site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-        raise PermissionDenied(f"the request comes from a page of {origin}; use the console's own pages")
+    if origin is not None and not is_same_origin(origin, request.scope["scheme"], request.headers.get("host", "")):
+        raise PermissionDenied(f"the request comes from a page of {origin[:100]}; use the console's own pages")
     if fetch_site not in (None, "same-origin", "none"):
         raise PermissionDenied("the request comes from a page of another site; use the console's own pages")
 
 
-async def require_administrator(request: Request, operator: Annotated[Operator, Depends(authenticate)]) -> Operator:
-    """The operator who sent a request; raises if it is no administrator."""
-    if operator.token is not None and request.method not in SAFE_METHODS:
-        check_same_origin(request)
-        token = request.headers.get(CSRF_HEADER)
-        if token is None and request.headers.get("content-type", "").startswith(
-            ("application/x-www-form-urlencoded", "multipart/form-data")
-        ):
-            token = str((await request.form()).get(CSRF_FIELD, ""))
-        if not hmac.compare_digest((token or "").encode(), operator.csrf.encode()):
-            raise PermissionDenied("the form has expired or comes from another session; load the page again")
+def check_csrf_token(operator: Operator, token: str) -> None:
+    """Raise PermissionDenied unless a change in a session carries the session's token."""
+    if not hmac.compare_digest(token.encode(), operator.csrf.encode()):
+        raise PermissionDenied("the form has expired or comes from another session; load the page again")
+
+
+def check_may_change(operator: Operator) -> None:
+    """Raise PermissionDenied for a viewer."""
     if not operator.may_change:
         raise PermissionDenied("viewers cannot change anything; log in with the administrator's secret")
+
+
+def get_operator(request: Request) -> Operator:
+    """The operator whom the guard has let in."""
+    operator: Operator = request.state.operator
+    return operator
+
+
+async def require_administrator(request: Request, operator: Annotated[Operator, Depends(get_operator)]) -> Operator:
+    """The operator who sent a request; raises if it is no administrator, or if the form has no token."""
+    check_may_change(operator)
+    if request.state.token_in_form:
+        check_csrf_token(operator, str((await request.form()).get(CSRF_FIELD, "")))
     return operator
 
 
 TheSite = Annotated[Site, Depends(get_site)]
-Viewer = Annotated[Operator, Depends(authenticate)]
+Viewer = Annotated[Operator, Depends(get_operator)]
 Administrator = Annotated[Operator, Depends(require_administrator)]

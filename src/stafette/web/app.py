@@ -12,6 +12,8 @@ from starlette.staticfiles import StaticFiles
 
 import stafette
 from stafette.web.api import answers, routes
+from stafette.web.guard import Guard
+from stafette.web.hosts import Forwarded
 from stafette.web.naming import RawPath
 from stafette.web.pages import (
     api,
@@ -65,7 +67,12 @@ def make_app(settings: WebSettings) -> FastAPI:
         redoc_url=None,
         openapi_url="/api/openapi.json",
         lifespan=lifespan,
-        middleware=[Middleware(RawPath), Middleware(SafetyHeaders)],
+        middleware=[
+            Middleware(Forwarded, trusted=settings.trusted_proxies),
+            Middleware(RawPath),
+            Middleware(SafetyHeaders),
+            Middleware(Guard, hosts=settings.hosts),
+        ],
     )
     handle_errors(app)
 

@@ -33,7 +33,8 @@ STATUS: dict[type[errors.StafetteError], int] = {
     errors.Unavailable: 503,
     errors.RequestTimeout: 504,
 }
-NAMES = {404: "NotFound", 405: "NotAllowed"}
+REFUSALS = (LoginRequired, errors.StafetteError, HTTPException)
+NAMES = {404: "NotFound", 405: "NotAllowed", 413: "MessageTooLarge", 415: "InvalidRequest"}
 DETAILS = {404: "there is nothing at this URL", 405: "this URL does not support this method"}
 """For refusals of the framework itself."""
 
@@ -45,7 +46,7 @@ def status_of(error: errors.StafetteError) -> int:
 
 def wants_page(request: Request) -> bool:
     """Whether the answer is for a person."""
-    return not request.url.path.startswith("/api/") and "text/html" in request.headers.get("accept", "")
+    return not request.scope["path"].startswith("/api/") and "text/html" in request.headers.get("accept", "")
 
 
 def error_answer(request: Request, status: int, name: str, detail: str, code: int | None = None) -> Response:
@@ -58,20 +59,31 @@ def error_answer(request: Request, status: int, name: str, detail: str, code: in
     return JSONResponse({"error": name, "code": code, "message": detail}, status, headers=headers)
 
 
+def refusal(request: Request, error: Exception) -> Response:
+    """The answer to a request that was refused: by our rules, or by the framework's."""
+    if isinstance(error, LoginRequired):
+        return RedirectResponse(error.login_url, 303)
+    if isinstance(error, errors.StafetteError):
+        if error.confidential:
+            log.warning("%s %s: %s", request.method, request.scope["path"], error)
+        return error_answer(request, status_of(error), type(error).__name__, error.sentence, error.code)
+    assert isinstance(error, HTTPException)
+    default = HTTPException(error.status_code).detail
+    detail = DETAILS.get(error.status_code, default) if error.detail == default else error.detail
+    answer = error_answer(request, error.status_code, NAMES.get(error.status_code, "Refused"), detail)
+    for name, value in (error.headers or {}).items():
+        answer.headers[name] = value
+    return answer
+
+
 def handle_errors(app: FastAPI) -> None:
     """Answer all errors, ours and the framework's, with `error_answer`."""
 
-    @app.exception_handler(LoginRequired)
-    async def _login_required(_request: Request, error: Exception) -> Response:
-        assert isinstance(error, LoginRequired)
-        return RedirectResponse(error.login_url, 303)
+    async def _refused(request: Request, error: Exception) -> Response:
+        return refusal(request, error)
 
-    @app.exception_handler(errors.StafetteError)
-    async def _stafette_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, errors.StafetteError)
-        if error.confidential:
-            log.warning("%s %s: %s", request.method, request.url.path, error)
-        return error_answer(request, status_of(error), type(error).__name__, error.sentence, error.code)
+    for kind in REFUSALS:
+        app.add_exception_handler(kind, _refused)
 
     @app.exception_handler(RequestValidationError)
     async def _invalid_request(request: Request, error: Exception) -> Response:
@@ -80,17 +92,7 @@ def handle_errors(app: FastAPI) -> None:
         field, reason = ".".join(str(part) for part in first["loc"][1:]) or "the request", str(first["msg"])
         return error_answer(request, 422, "InvalidRequest", f"{field}: {reason[:1].lower()}{reason[1:]}")
 
-    @app.exception_handler(HTTPException)
-    async def _http_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        default = HTTPException(error.status_code).detail
-        detail = DETAILS.get(error.status_code, default) if error.detail == default else error.detail
-        answer = error_answer(request, error.status_code, NAMES.get(error.status_code, "Refused"), detail)
-        for name, value in (error.headers or {}).items():
-            answer.headers[name] = value
-        return answer
-
     @app.exception_handler(Exception)
     async def _unexpected_error(request: Request, error: Exception) -> Response:
-        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        log.error("%s %s failed", request.method, request.scope["path"], exc_info=error)
         return error_answer(request, 500, "InternalError", "internal error; see the log of the web process")

@@ -46,6 +46,7 @@ def page(
 ) -> Response:
     """A page for the operator who sent the request."""
     operator = getattr(request.state, "operator", None)
+    path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
     is_refresh = request.headers.get("x-refresh") is not None
     notice = None if is_refresh else request.cookies.get(NOTICE_COOKIE)
     text = (
@@ -55,8 +56,8 @@ def page(
             {
                 "operator": operator,
                 "csrf": "" if operator is None else operator.csrf,
-                "path": request.url.path,
-                "url": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+                "path": path,
+                "url": path + (f"?{query}" if query else ""),
                 "notice": None if notice is None else unquote(notice),
                 "now": datetime.now(UTC),
                 **values,

@@ -30,6 +30,8 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+HTTPS_ONLY = "max-age=31536000"
+"""For a year a browser that came by https once comes by https only (HSTS), to this host and not to those below it."""
 SANDBOXED = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
     " img-src data: blob:; frame-ancestors 'none'"
@@ -55,6 +57,8 @@ class SafetyHeaders:
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
                 headers.setdefault("Cache-Control", "no-store")
+                if scope["scheme"] == "https":
+                    headers.setdefault("Strict-Transport-Security", HTTPS_ONLY)
             await send(message)
 
         await self._app(scope, receive, with_headers)

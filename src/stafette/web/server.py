@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import socket
@@ -14,6 +15,7 @@ import uvicorn
 from stafette.broker.control import Control
 from stafette.broker.listening import bind, check_protection, port_of
 from stafette.web.app import make_app
+from stafette.web.connections import HttpConnection, Listener
 from stafette.web.site import WebSettings, open_site
 
 log = logging.getLogger(__name__)
@@ -39,7 +41,7 @@ class Address:
 
 
 class _Server(uvicorn.Server):
-    """Calls back once it listens."""
+    """Accepts connections through our own listener, and calls back once it does."""
 
     def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -47,9 +49,14 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen."""
-        await super().startup(sockets)
-        if self.started:
-            self._on_started()
+        await super().startup(sockets=[])
+        make_http = functools.partial(
+            HttpConnection, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        listener = Listener(sockets or [], make_http, self.config.ssl)
+        self.servers = [listener]  # type: ignore[list-item]  # it is closed like one
+        listener.start()
+        self._on_started()
 
 
 async def serve(address: Address, settings: WebSettings, on_started: Callable[[str], None]) -> None:
@@ -66,6 +73,9 @@ async def serve(address: Address, settings: WebSettings, on_started: Callable[[s
             access_log=False,
             lifespan="on",
             server_header=False,
+            http=HttpConnection,
+            ws="none",
+            proxy_headers=False,  # ours are named by the operator
             ssl_certfile=address.tls_certificate,
             ssl_keyfile=address.tls_key,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stafette.database.console import Console
 from stafette.database.store import Store
 from stafette.lab.jobs.job_queue import JobQueue
+from stafette.web.hosts import Hosts, Network
 from stafette.web.link import BrokerLink
 from stafette.web.operators import Operators
 
@@ -28,8 +29,10 @@ class WebSettings:
     """The folder of experiments that are saved on the pages."""
     broker: str | None = None
     """URL of the broker for sending and receiving; None: any broker that is alive."""
-    secure: bool = False
-    """Whether browsers use https, so that cookies are marked as secure."""
+    hosts: Hosts = field(default_factory=Hosts)
+    """The names and addresses under which browsers and scripts may address the console."""
+    trusted_proxies: tuple[Network, ...] = ()
+    """Those who are believed about where a request comes from."""
     unsafe_durability: bool = False
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,8 @@ import stafette
 from stafette import errors
 from stafette.broker.server import BrokerSettings, running
 from tests.support.brokers import Connect
-from tests.support.waiting import until
+from tests.support.certificates import make_certificate
+from tests.support.waiting import TIMEOUT_SECONDS, until
 
 # The life of a client
 
@@ -80,19 +79,9 @@ async def test_a_client_that_is_dropped_hangs_up(connect: Connect, broker: str) 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two self-signed certificates for 127.0.0.1, each with its key."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl to make certificates with")
     folder = tmp_path_factory.mktemp("certificates")
     for name in ("broker", "stranger"):
-        subprocess.run(
-            [
-                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                "-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
-                "-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.pem",
-            ],
-            check=True,
-            capture_output=True,
-        )  # fmt: skip
+        make_certificate(folder, name)
     return folder
 
 
@@ -115,6 +104,21 @@ async def test_tls(database: str, certificates: Path, connect: Connect) -> None:
             await connect("alice", f"stafettes://localhost:{port}?ca={certificates}/broker.pem")
         with pytest.raises(errors.Unavailable):
             await connect("alice", f"stafette://127.0.0.1:{port}")
+
+
+async def test_a_tls_handshake_that_does_not_come_is_given_up(
+    database: str, certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stafette.broker.server.HANDSHAKE_SECONDS", 0.05)
+    settings = BrokerSettings(
+        database, port=0, tls_certificate=certificates / "broker.pem", tls_key=certificates / "broker.key"
+    )
+    async with running(settings) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
 
 
 async def test_tls_to_a_broker_without(broker: str, connect: Connect) -> None:

@@ -139,7 +139,7 @@ async def test_guessing_is_slowed_down(web: Web) -> None:
     async with web.api("guess") as guesser, web.api() as admin:
         statuses = [(await guesser.get("/api/v1/overview")).status_code for _ in range(11)]
         assert statuses == [401] * 10 + [429]
-        assert (await admin.get("/api/v1/overview")).status_code in (200, 429)
+        assert (await admin.get("/api/v1/overview")).status_code == 200
 
 
 async def test_a_cookie_alone_changes_nothing(site: Web) -> None:

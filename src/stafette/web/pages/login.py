@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Form, Request
+from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
 from stafette.database.audit import Actor
 from stafette.errors import NotAuthenticated, Overloaded
-from stafette.web.access import SESSION_COOKIE, Operator, TheSite, authenticate, check_same_origin, client_ip
+from stafette.web.access import SESSION_COOKIE, TheSite, Viewer, client_ip
 from stafette.web.operators import SESSION_SECONDS
 from stafette.web.problems import status_of
 from stafette.web.rendering import page
@@ -33,7 +33,6 @@ async def log_in(
     request: Request, site: TheSite, secret: Annotated[str, Form()], next: Annotated[str, Form()] = "/"  # noqa: A002
 ) -> Response:  # fmt: skip
     """Check the secret and open a session."""
-    check_same_origin(request)
     try:
         role = await site.operators.by_secret(secret.strip(), client_ip(request))
     except (NotAuthenticated, Overloaded) as error:
@@ -48,15 +47,14 @@ async def log_in(
         path="/",
         httponly=True,
         samesite="strict",
-        secure=site.settings.secure,
+        secure=request.url.scheme == "https",
     )
     return answer
 
 
 @router.post("/logout")
-async def log_out(request: Request, site: TheSite, operator: Annotated[Operator, Depends(authenticate)]) -> Response:
+async def log_out(request: Request, site: TheSite, operator: Viewer) -> Response:
     """End the session."""
-    check_same_origin(request)
     if operator.token is not None:
         await site.operators.close_session(operator.token)
     answer = RedirectResponse("/login", 303)
