@@ -17,6 +17,8 @@ from stafette.errors import InvalidRequest
 
 SETTINGS_FILE = Path("stafette.toml")
 PREFIX = "STAFETTE_"
+LISTS = ("lab_hosts", "lab_databases")
+"""Settings of several values; a flag or a variable has them separated by spaces."""
 
 
 def _default_data() -> Path:
@@ -53,6 +55,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     key_hours: Annotated[float, msgspec.Meta(gt=0, le=99_999)] | None = None
     """How many hours a broker keeps the keys of sends; by default as long as the database says, or 24."""
 
+    lab_hosts: tuple[str, ...] = ()
+    """Machines that experiments from the console may use; by default this one alone."""
+
+    lab_databases: tuple[str, ...] = ()
+    """URLs of databases that experiments from the console may use; by default those of the console's own server."""
+
     @property
     def runs_folder(self) -> Path:
         """The folder for runs of the laboratory."""
@@ -67,6 +75,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def load(**flags: object) -> Settings:
     """Read the settings; flags that are None are ignored."""
     values = _from_file() | _from_environment() | {name: value for name, value in flags.items() if value is not None}
+    for name in LISTS:
+        if isinstance(text := values.get(name), str):
+            values[name] = text.split()
     try:
         return msgspec.convert(values, Settings, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:

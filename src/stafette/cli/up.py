@@ -33,6 +33,7 @@ def up(
     port: Port = 7470,
     web_port: WebPort = 7471,
     no_web: Annotated[bool, typer.Option("--no-web", help="Do not start the web console.")] = False,
+    no_lab: web.NoLab = False,
     as_json: Json = False,
 ) -> None:
     """Start the embedded PostgreSQL, a broker and the web console in the background; harmless if they already run.
@@ -53,7 +54,7 @@ def up(
         print(url)
     say(f"broker    {url}")
     if not no_web:
-        _start_web(current.data, server.url, web_port)
+        _start_web(current.data, server.url, web_port, lab=not no_lab)
     if as_json:
         show_json(_running_services(current.data, server))
     say(f"database  {server.url}")
@@ -61,7 +62,7 @@ def up(
     say(f"stop with `stafette down{'' if data is None else f' --data {data}'}`")
 
 
-def _start_web(data: Path, database: str, port: int) -> None:
+def _start_web(data: Path, database: str, port: int, *, lab: bool) -> None:
     """Start the web console; if the administrator's secret is new, print it, which is possible only now."""
     try:
         web.require_libraries()
@@ -73,7 +74,8 @@ def _start_web(data: Path, database: str, port: int) -> None:
     secret = asyncio.run(web.with_console(database, first_secret))
     if secret is not None:  # print it before the start, which may fail: it cannot be shown again
         say(web.secret_line(secret))
-    say(f"web       {running_url('web', data) or _start('web', data, '--web-port', port)}")
+    options = [] if lab else ["--no-lab"]
+    say(f"web       {running_url('web', data) or _start('web', data, '--web-port', port, *options)}")
 
 
 def down(data: Data = None) -> None:
@@ -115,10 +117,10 @@ def _running_services(data: Path, server: EmbeddedPostgres) -> dict[str, str | N
     }
 
 
-def _start(kind: str, data: Path, flag: str, port: int) -> str:
+def _start(kind: str, data: Path, flag: str, port: int, *options: str) -> str:
     """Start a process in the background, and return its URL, the first line that it prints."""
     log = data / f"{kind}.log"
-    command = [sys.executable, "-m", "stafette", kind, "--data", str(data), "--port", str(port)]
+    command = [sys.executable, "-m", "stafette", kind, "--data", str(data), "--port", str(port), *options]
     with log.open("ab") as errors:
         process = subprocess.Popen(
             command,

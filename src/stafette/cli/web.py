@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stafette.database.console import Console
 
 Result = TypeVar("Result")
+NoLab = Annotated[bool, typer.Option("--no-lab", help="Switch off the laboratory in the web console.")]
 
 app = typer.Typer(invoke_without_command=True, add_completion=False)
 
@@ -51,6 +52,13 @@ def web(
     unsafe_durability: Annotated[
         bool, typer.Option("--unsafe-durability", help="Accept a database that can lose confirmed messages.")
     ] = False,
+    no_lab: NoLab = False,
+    lab_hosts: Annotated[
+        str | None, typer.Option("--lab-hosts", help="Other machines that its experiments may use, between spaces.")
+    ] = None,
+    lab_databases: Annotated[
+        str | None, typer.Option("--lab-databases", help="Other databases that its experiments may use: URLs.")
+    ] = None,
 ) -> None:
     """Run the web console in the foreground and print its URL; Ctrl-C ends it.
 
@@ -60,13 +68,15 @@ def web(
         return
     require_libraries()
     with without_gc():
+        from stafette.lab.experiment.reach import Reach
         from stafette.web import operators  # slow to load, and only needed here
         from stafette.web.server import Address, serve
         from stafette.web.site import WebSettings
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("asyncpg").setLevel(logging.ERROR)  # its warnings are tracebacks of errors that we log anyway
-    current, url = settings.load(data=data, database=database), database_url(data, database)
+    current = settings.load(data=data, database=database, lab_hosts=lab_hosts, lab_databases=lab_databases)
+    url = database_url(data, database)
     secret = asyncio.run(with_console(url, operators.first_secret))
     if secret is not None:
         say(secret_line(secret))
@@ -74,6 +84,7 @@ def web(
     site = WebSettings(
         database=url, data=current.data, runs=current.runs_folder, experiments=current.experiments_folder,
         broker=broker, secure=tls_certificate is not None, unsafe_durability=unsafe_durability,
+        lab=not no_lab, reach=Reach(current.lab_hosts, current.lab_databases),
     )  # fmt: skip
     asyncio.run(serve(address, site, lambda url: print(url, flush=True)))
 
