@@ -245,9 +245,10 @@ def moment(text: str) -> datetime.datetime | None:
     """The time that a record has; None if it has none, or an odd one."""
     try:
         time = datetime.datetime.fromisoformat(text)
-    except ValueError:
+        time = time.astimezone(datetime.UTC) if time.tzinfo else time.replace(tzinfo=datetime.UTC)
+    except (ValueError, OverflowError):
         return None
-    return time if time.tzinfo else time.replace(tzinfo=datetime.UTC)
+    return time if 1970 <= time.year < 3000 else None  # no time zone leads out of what a time can be
 
 
 def revision() -> str | None:

@@ -60,6 +60,7 @@ __all__ = [
     "Threshold",
     "fingerprint",
     "parse",
+    "parse_alone",
     "read",
     "read_text",
 ]
@@ -97,6 +98,15 @@ def parse(text: str, *, folder: Path | None, profile: str | None = None, name: s
     The experiment's own behaviours are in the folder, and are imported. Without a folder it may have none, and nothing
     is imported.
     """
+    return _parse(text, lookup_in(folder), profile, name)
+
+
+def parse_alone(text: str, *, profile: str | None = None, name: str | None = None) -> Experiment:
+    """The same without looking at its behaviours: what they would refuse stays unnoticed, and nothing is imported."""
+    return _parse(text, None, profile, name)
+
+
+def _parse(text: str, lookup: Lookup | None, profile: str | None, name: str | None) -> Experiment:
     tables = _toml(text)
     profiles = tables.pop("profiles", {})
     problems = list(_problems_of_profiles(profiles, profile))
@@ -106,7 +116,6 @@ def parse(text: str, *, folder: Path | None, profile: str | None = None, name: s
         tables.setdefault("name", name)
     problems += _impossible_values(tables, ())
     reported_keys = {problem.keys for problem in problems}
-    lookup = lookup_in(folder)
     experiment, more_problems = resolve(tables, lookup)
     problems += [problem for problem in more_problems if problem.keys not in reported_keys]
     if experiment and not problems:
@@ -189,7 +198,7 @@ def _impossible_values(value: object, keys: Keys) -> Iterator[Problem]:
         yield invalid_value(keys, value, "it must not be a date or time")
 
 
-def _problems_of_points(experiment: Experiment, lookup: Lookup) -> list[Problem]:
+def _problems_of_points(experiment: Experiment, lookup: Lookup | None) -> list[Problem]:
     try:
         design.points(experiment, lookup=lookup)
     except InvalidExperiment as error:

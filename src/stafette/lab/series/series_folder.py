@@ -29,6 +29,7 @@ LOCK_SECONDS = 15.0
 POLL_SECONDS = 0.1
 _PASSWORD = re.compile(r"(postgres(?:ql)?://[^\s:/@\"']*:)[^\s@\"']*@")
 MASK = "***"
+SERIES_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _NUMBERED = re.compile(r"(.+)-(\d{4,})")
 
 

@@ -5,23 +5,19 @@ Each line of its input is an order, and is answered with one event. The end of t
 
 from __future__ import annotations
 
-import contextlib
-import resource
 import sys
 from pathlib import Path
 
 import msgspec
 
 from stafette.errors import InvalidRequest, StafetteError
+from stafette.lab.child_environment import limit_memory
 from stafette.lab.experiment.reach import Reach
 from stafette.lab.jobs.job_events import send_event, take_output
 from stafette.lab.series import continuation
 from stafette.lab.series.series_folder import Series
 from stafette.web.lab import editor, form
 from stafette.web.lab.editor_state import TextProblem
-
-MOST_MEMORY = 2**30
-"""Of addresses, of which the libraries take a quarter."""
 
 
 class CheckText(msgspec.Struct, tag=True):
@@ -66,8 +62,7 @@ def _answer(order: Order) -> object:
 
 def main() -> None:
     """Answer orders until the input ends."""
-    with contextlib.suppress(ValueError, OSError):  # where the system sets a lower limit, or none can be set
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    limit_memory()
     out = take_output()
     for line in sys.stdin.buffer:
         try:
