@@ -173,7 +173,7 @@ REFUSED: dict[str, Case] = {
     "no object": Case(lambda: pack(record=b"[]"), "holds no series of this Stafette"),
     "deep JSON": Case(lambda: pack(record=nested(100_000)), "holds no series of this Stafette"),
     "deep settings": Case(lambda: pack(record=nested(100)), "nested deeply"),
-    "settings that are none": Case(lambda: pack(record=series(settings={})), "has settings that this Stafette does not"),
+    "settings that are none": Case(lambda: pack(record=series(settings={})), "has settings that this Stafette"),
     "groups that are a list": Case(lambda: pack(record=_settings(clients=[])), "has settings that this Stafette"),
     "foreign settings": Case(lambda: pack(record=_settings(shell="/bin/sh")), "has settings that this Stafette"),
     "odd started_at": Case(lambda: pack(record=series(started_at="yesterday")), "its started_at is 'yesterday'"),

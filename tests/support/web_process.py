@@ -29,11 +29,11 @@ class Web:
 
 
 @contextlib.asynccontextmanager
-async def web_process(database: str, data: Path, broker: str) -> AsyncIterator[str]:
+async def web_process(database: str, data: Path, broker: str, *options: str) -> AsyncIterator[str]:
     """Run `stafette web` until the end; yields its address."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "stafette", "web", "--database", database, "--data", str(data), "--port", "0",
-        "--broker", broker, stdout=asyncio.subprocess.PIPE,
+        "--broker", broker, *options, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
     try:

@@ -19,12 +19,9 @@ REACH = Reach(
 
 
 def refusal(reach: Reach, more: str) -> str | None:
-    try:
-        reach.check(parse(GROUP + more, folder=None, name="x"))
-    except InvalidRequest as error:
-        assert "\n" not in str(error)
-        return str(error)
-    return None
+    reasons = [problem.reason for problem in reach.problems(parse(GROUP + more, folder=None, name="x"))]
+    assert not any("\n" in reason for reason in reasons)
+    return reasons[0] if reasons else None
 
 
 def database(reach: Reach, url: str) -> str | None:

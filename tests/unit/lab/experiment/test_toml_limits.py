@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
@@ -67,10 +68,8 @@ def test_no_text_takes_more_than_a_pass(piece: str) -> None:
     def seconds(size: int) -> float:
         text = f'a = "{piece * (size // len(piece))}'
         begin = time.process_time()
-        try:
+        with contextlib.suppress(TooLarge):
             toml_limits.check(text)
-        except TooLarge:
-            pass
         return time.process_time() - begin
 
     small, large = (min(seconds(size) for _ in range(3)) for size in (15_000, 150_000))

@@ -115,9 +115,7 @@ def test_a_series_whose_copy_of_a_behaviour_was_changed_is_not_continued(runs: P
 
 
 @pytest.mark.parametrize("where", ["group", "level", "profile"])
-def test_a_series_goes_on_by_its_experiment_file_alone_and_runs_no_file(
-    where: str, runs: Path, tmp_path: Path
-) -> None:
+def test_a_series_goes_on_by_its_experiment_file_alone_and_runs_no_file(where: str, runs: Path, tmp_path: Path) -> None:
     text, profile = EXPERIMENT, None
     if where == "group":
         text = text.replace('"mix"', '"evil.py:Evil"', 1)
