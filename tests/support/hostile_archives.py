@@ -79,6 +79,16 @@ def run(**changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def summary(**figures: object) -> dict[str, Any]:
+    """The summary of a run, with figures that it may not have had."""
+    names = ("throughput_per_s", "mean_ms", "stddev_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "p999_ms", "max_ms")
+    overall = dict.fromkeys(names, 1.0) | {"count": 1}
+    return {
+        "window": {"start_ns": 1, "end_ns": 2}, "overall": overall | figures, "parts": [], "requests": 1, "errors": 0,
+        "error_share": 0.0, "messages_sent_per_s": 1.0, "messages_received_per_s": 1.0, "mean_in_flight": 1.0,
+    }  # fmt: skip
+
+
 def pack(
     *more: Entry,
     record: object = None,
@@ -185,6 +195,10 @@ REFUSED: dict[str, Case] = {
     "number as a time": Case(lambda: pack(record=series(started_at=5)), "holds no series of this Stafette"),
     "window out of time": Case(
         lambda: pack(run_record=run(load={"start_ns": 1, "end_ns": 10**30})), "its window is"
+    ),
+    "negative figure": Case(lambda: pack(run_record=run(summary=summary(mean_ms=-1.0))), "its mean_ms is '-1.0'"),
+    "endless figure": Case(
+        lambda: pack(run_record=run(summary={**summary(), "errors": 10**400})), "its errors is '1000"
     ),
     "run that is a list": Case(lambda: pack(run_record=[]), "run.json that is not a record"),
     "odd name": Case(lambda: pack(record=series(experiment="../../evil")), "its experiment is '../../evil'"),

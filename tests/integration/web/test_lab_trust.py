@@ -164,6 +164,10 @@ async def test_a_text_that_is_too_large_is_a_problem_of_the_text(text: str, says
         assert says in saved.text
         long = await api.post("/lab/check", json={"text": "#" * 390_000, "field": "seed", "value": "1"})
         assert long.status_code == 422
+        long = await api.post("/lab/experiments", data={"text": "x" * 300_000})
+        assert "the text is too long" in long.json()["message"]
+        long = await api.post("/lab/experiments", data={"text": GROUP, "f:title": "x" * 300_000})
+        assert "the text is too long" in long.json()["message"]
 
 
 async def test_while_a_text_is_checked_others_are_served(site: Web) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from stafette.errors import InvalidRequest, Overloaded
 from stafette.lab.experiment.reach import NOWHERE
-from stafette.web.lab import text_checks
+from stafette.web.lab import editor, text_checks
 from stafette.web.lab.text_checks import TextChecks
 
 GROUP = '[clients.a]\nbehaviour = "{}"\ncount = 1\n'
@@ -58,6 +58,13 @@ async def test_a_check_that_takes_all_there_is_is_ended_and_the_next_is_answered
     assert re.search(says, sentence), sentence
     monkeypatch.undo()
     assert await plan_of(checks) == 3
+
+
+async def test_of_very_many_problems_some_are_shown(checks: TextChecks) -> None:
+    groups = "".join(f'[clients.g{number}]\nbehaviour = "mix"\ncount = 1\nqueues = ["q-99"]\n' for number in range(300))
+    profiles = "".join(f"[profiles.p{number}]\npreload.queues = {number + 1}\n" for number in range(98))
+    state = await checks.check(groups + profiles, name="x")
+    assert len(state.problems) == editor.MOST_PROBLEMS
 
 
 async def test_one_who_goes_away_does_not_get_the_answer_of_the_next(checks: TextChecks, tmp_path: Path) -> None:

@@ -20,11 +20,13 @@ from stafette.lab.series.series_folder import Series
 from stafette.runs import records
 from stafette.runs.layout import EXPERIMENT_FILE, RUN_FILE, RUNS, SERIES_FILE
 from stafette.runs.records import Planned, RunRecord
+from stafette.runs.summary import METRICS
 
 MOST_RUNS = 100_000
 DEEPEST_SETTING = 16
 LATEST_NS = 2**63
 LONGEST_TEXT = 10_000
+LARGEST_FIGURE = 1e15
 
 _EXPERIMENT = re.compile(r"[a-z0-9-]{1,60}")
 _FINGERPRINT = re.compile(r"[0-9a-f-]{1,2000}")
@@ -82,6 +84,11 @@ def _check_run(record: RunRecord, file: str) -> None:
     for window in (record.load, record.window, record.summary.window if record.summary else None):
         if window is not None:
             _require(0 <= window.start_ns < window.end_ns < LATEST_NS, file, "window", window.start_ns)
+    if record.summary is not None:
+        _require(0 <= record.summary.errors < LARGEST_FIGURE, file, "errors", record.summary.errors)
+        for name, metric in METRICS.items():
+            value = metric(record.summary)
+            _require(value is None or 0 <= value < LARGEST_FIGURE, file, name, value)
     _require(_depth_within([record.settings, record.faults], DEEPEST_SETTING), file, "settings", "nested deeply")
 
 

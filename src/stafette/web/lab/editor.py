@@ -14,6 +14,9 @@ from stafette.lab.experiment.toml_lines import line_of
 from stafette.web.lab import form
 from stafette.web.lab.editor_state import EditorState, Plan, TextProblem
 
+MOST_PROBLEMS = 200
+"""That are shown; nobody corrects more at a time."""
+
 BLANK = """\
 # What this experiment measures, and how.
 name = "{name}"
@@ -56,13 +59,15 @@ def check(text: str, folder: Path, *, name: str | None = None, reach: Reach | No
     experiment, problems = _parse(text, folder, name, None, reach)
     messages = {problem.message for problem in problems}
     for profile in profile_names if experiment else ():
+        if len(problems) > MOST_PROBLEMS:
+            break
         for problem in _parse(text, folder, name, profile, reach)[1]:
             if problem.message not in messages:
                 problems.append(TextProblem(problem.line, f"with the profile {profile}: {problem.message}"))
     return EditorState(
         toml=text,
         form=None if tables is None else form.parts(text),
-        problems=problems,
+        problems=problems[:MOST_PROBLEMS],
         plan=None if experiment is None else _plan(experiment),
         name=str(tables["name"]) if tables and isinstance(tables.get("name"), str) else name,
         profiles=profile_names,

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from stafette.errors import InvalidRequest, Overloaded, StafetteError
+from stafette.lab.experiment import toml_limits
 from stafette.lab.experiment.reach import Reach
 from stafette.lab.jobs.job_child import JobChild
 from stafette.web.lab.editor_state import EditorState
@@ -40,6 +41,8 @@ class TextChecks:
         rename: str | None = None,
     ) -> EditorState:
         """Check a text; `folder` has the behaviours that it may name, `changes` are fields of the form."""
+        toml_limits.check_size(len(text.encode(errors="replace")))
+        toml_limits.check_size(sum(len(path) + len(value) for path, value in changes))
         order = {
             "type": "CheckText", "text": text, "folder": str(folder or self._experiments), "name": name,
             "changes": [list(change) for change in changes], "rename": rename,
@@ -83,7 +86,7 @@ class TextChecks:
                 f"the experiment could not be checked within {CHECK_SECONDS:.0f} seconds; give it fewer groups,"
                 " levels or profiles"
             ) from error
-        except StafetteError as error:
+        except (StafetteError, ValueError) as error:  # ValueError: an answer that is too long to be read
             raise InvalidRequest(
                 f"the experiment could not be checked ({error}); give it fewer groups, levels or profiles"
             ) from error

@@ -43,7 +43,7 @@ def test_what_no_stafette_packed_is_refused_with_a_sentence(name: str, runs: Pat
 
 
 def test_the_harmless_one_gets_in_and_says_that_it_was_imported(runs: Path) -> None:
-    series = imported(pack(), runs)
+    series = imported(pack(run_record=hostile_archives.run(summary=hostile_archives.summary())), runs)
     assert series.record.imported_at
     [view] = run_views.views(series)
     assert view.problem == "it failed"
