@@ -7,15 +7,16 @@ that SSH's own configuration on this machine names, so an experiment may not bri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
 from stafette.errors import InvalidRequest
 from stafette.lab.experiment import design
+from stafette.lab.experiment.design import Point
 from stafette.lab.experiment.file_problems import Problem
-from stafette.lab.experiment.file_tables import Experiment
+from stafette.lab.experiment.file_tables import Experiment, Hosts
 
 LOCAL = "local"
 DEFAULT_PORT = "5432"
@@ -41,10 +42,10 @@ class Reach(msgspec.Struct, frozen=True):
     databases: tuple[str, ...] = ()
     """URLs: that database, or, without the name of one, each database of that server."""
 
-    def problems(self, experiment: Experiment) -> Iterator[Problem]:
-        """Why an experiment may not be run: one problem for each machine and database out of reach."""
-        yield from self._problems_of_hosts(experiment)
-        urls = dict.fromkeys(point.experiment.system.database for point in design.points(experiment))
+    def problems(self, points: Sequence[Point]) -> Iterator[Problem]:
+        """Why an experiment, given by its points, may not be run: each machine and database out of reach."""
+        yield from self._problems_of_hosts(points[0].experiment.hosts)
+        urls = dict.fromkeys(point.experiment.system.database for point in points)
         for url in urls:
             if "://" in url and not self._allows_database(url):
                 yield Problem(
@@ -55,11 +56,11 @@ class Reach(msgspec.Struct, frozen=True):
 
     def check(self, experiment: Experiment) -> None:
         """Raise InvalidRequest for the first problem."""
-        for problem in self.problems(experiment):
+        for problem in self.problems(design.points(experiment)):
             raise InvalidRequest(problem.reason)
 
-    def _problems_of_hosts(self, experiment: Experiment) -> Iterator[Problem]:
-        hosts = experiment.hosts
+    def _problems_of_hosts(self, hosts: Hosts | None) -> Iterator[Problem]:
+        """Hosts do not vary from point to point."""
         if hosts is None:
             return
         for key, names in (("database", [hosts.database]), ("brokers", hosts.brokers), ("clients", hosts.clients)):

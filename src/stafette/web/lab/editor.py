@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from stafette.errors import InvalidRequest
 from stafette.lab.experiment import design, experiment_file, toml_limits
-from stafette.lab.experiment.experiment_file import Experiment, InvalidExperiment
+from stafette.lab.experiment.design import Point
+from stafette.lab.experiment.experiment_file import InvalidExperiment
 from stafette.lab.experiment.reach import Reach
 from stafette.lab.experiment.toml_lines import line_of
 from stafette.web.lab import form
@@ -56,9 +57,9 @@ def check(text: str, folder: Path, *, name: str | None = None, reach: Reach | No
         tables = None
     profiles = tables.get("profiles") if tables else None
     profile_names = tuple(profiles) if isinstance(profiles, Mapping) else ()
-    experiment, problems = _parse(text, folder, name, None, reach)
+    points, problems = _parse(text, folder, name, None, reach)
     messages = {problem.message for problem in problems}
-    for profile in profile_names if experiment else ():
+    for profile in profile_names if points else ():
         if len(problems) > MOST_PROBLEMS:
             break
         for problem in _parse(text, folder, name, profile, reach)[1]:
@@ -68,7 +69,7 @@ def check(text: str, folder: Path, *, name: str | None = None, reach: Reach | No
         toml=text,
         form=None if tables is None else form.parts(text),
         problems=problems[:MOST_PROBLEMS],
-        plan=None if experiment is None else _plan(experiment),
+        plan=_plan(points) if points else None,
         name=str(tables["name"]) if tables and isinstance(tables.get("name"), str) else name,
         profiles=profile_names,
     )
@@ -76,21 +77,20 @@ def check(text: str, folder: Path, *, name: str | None = None, reach: Reach | No
 
 def _parse(
     text: str, folder: Path, name: str | None, profile: str | None, reach: Reach | None
-) -> tuple[Experiment | None, list[TextProblem]]:
+) -> tuple[list[Point], list[TextProblem]]:
+    """The points of the design, none if the text is not an experiment, and the problems."""
     try:
         experiment = experiment_file.parse(text, folder=folder, name=name, profile=profile)
     except InvalidExperiment as error:
-        return None, [TextProblem(problem.line, problem.reason) for problem in error.problems]
-    problems = [] if reach is None else list(reach.problems(experiment))
-    return experiment, [
-        TextProblem(line_of(text, problem.keys, profile=profile), problem.reason) for problem in problems
-    ]
-
-
-def _plan(experiment: Experiment) -> Plan:
-    setting = experiment.run.repetitions
-    repetitions = setting if isinstance(setting, int) else setting.least
+        return [], [TextProblem(problem.line, problem.reason) for problem in error.problems]
     points = design.points(experiment)
+    problems = [] if reach is None else list(reach.problems(points))
+    return points, [TextProblem(line_of(text, problem.keys, profile=profile), problem.reason) for problem in problems]
+
+
+def _plan(points: Sequence[Point]) -> Plan:
+    setting = points[0].experiment.run.repetitions  # which cannot vary
+    repetitions = setting if isinstance(setting, int) else setting.least
     seconds = sum(point.experiment.run.seconds for point in points) * repetitions
     return Plan(len(points), len(points) * repetitions, seconds)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stafette.errors import InvalidRequest
+from stafette.lab.experiment.design import points
 from stafette.lab.experiment.experiment_file import parse
 from stafette.lab.experiment.reach import NOWHERE, Reach, server_of
 
@@ -19,7 +20,7 @@ REACH = Reach(
 
 
 def refusal(reach: Reach, more: str) -> str | None:
-    reasons = [problem.reason for problem in reach.problems(parse(GROUP + more, folder=None, name="x"))]
+    reasons = [problem.reason for problem in reach.problems(points(parse(GROUP + more, folder=None, name="x")))]
     assert not any("\n" in reason for reason in reasons)
     return reasons[0] if reasons else None
 
