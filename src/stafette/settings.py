@@ -17,6 +17,8 @@ from stafette.errors import InvalidRequest
 
 SETTINGS_FILE = Path("stafette.toml")
 PREFIX = "STAFETTE_"
+LISTS = ("lab_hosts", "lab_databases")
+"""Settings of several values; a flag or a variable has them separated by spaces."""
 
 
 def _default_data() -> Path:
@@ -59,6 +61,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: str | None = None
     """IP addresses or networks of proxies before the web console, with commas between."""
 
+    lab_hosts: tuple[str, ...] = ()
+    """Machines that experiments from the console may use; by default this one alone."""
+
+    lab_databases: tuple[str, ...] = ()
+    """URLs of databases that experiments from the console may use; by default those of the console's own server."""
+
     @property
     def runs_folder(self) -> Path:
         """The folder for runs of the laboratory."""
@@ -73,6 +81,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def load(**flags: object) -> Settings:
     """Read the settings; flags that are None are ignored."""
     values = _from_file() | _from_environment() | {name: value for name, value in flags.items() if value is not None}
+    for name in LISTS:
+        if isinstance(text := values.get(name), str):
+            values[name] = text.split()
     try:
         return msgspec.convert(values, Settings, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:

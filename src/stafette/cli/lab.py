@@ -160,12 +160,14 @@ def clone(
     with _libraries():
         from stafette.lab.series import archive
     series = _find(name, runs)
-    target = file or Path(f"{series.record.experiment}-copy.toml")
+    target = file or Path(f"{Path(series.record.experiment).name}-copy.toml")
     paths = archive.clone(series, target)
     _show_result({"file": str(target), "behaviours": [str(path) for path in paths if path != target]}, as_json=as_json)
     profile = f" --profile {series.record.profile}" if series.record.profile else ""
     if ":***@" in target.read_text():
         say("the copy has no database password; add it")
+    if series.record.imported_at and len(paths) > 1:
+        say("the behaviours came with an imported series; read them before you run them")
     say(f"edit the file, and run it with `stafette lab run {target}{profile}`")
 
 

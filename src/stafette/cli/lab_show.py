@@ -17,6 +17,7 @@ from stafette.lab.series import archive, series_folder
 from stafette.lab.series import run_views as lab_views
 from stafette.lab.series.run_views import POINT_METRICS, RunView
 from stafette.lab.series.series_folder import Series
+from stafette.runs import records
 from stafette.runs.layout import RUNS
 from stafette.runs.records import Check, RunRecord
 from stafette.statistics.intervals import LEVEL
@@ -29,6 +30,7 @@ def list_series(runs: Path, *, as_json: bool) -> None:
             "name": series.name,
             "experiment": series.record.experiment,
             "profile": series.record.profile,
+            "imported": bool(series.record.imported_at),
             "started": series.record.started_at if as_json else _format_time(series.record.started_at),
             "done": sum(run.state == "done" for run in series.record.runs),
             "runs": len(series.record.runs),
@@ -36,6 +38,9 @@ def list_series(runs: Path, *, as_json: bool) -> None:
         }
         for series in series_folder.all_series(runs)
     ]
+    if not as_json:
+        for row in rows:
+            row["imported"] = "yes" if row["imported"] else None
     if not rows and not as_json:
         say(f"no series in {runs} yet; create one with `stafette lab run`")
     show_table(rows, as_json=as_json)
@@ -50,6 +55,7 @@ def show_series(series: Series, *, as_json: bool) -> None:
         fields: dict[str, object] = {"series": series.name, "folder": str(series.folder)}
         fields |= {"experiment": record.experiment, "profile": record.profile, "state": archive.state(series)}
         fields |= {"started_at": record.started_at, "ended_at": record.ended_at or None}
+        fields |= {"imported_at": record.imported_at or None}
         show_json(fields | {"level": LEVEL, "points": points, "runs": views, "settings": record.settings})
         return
     show_record(_series_fields(series, views), as_json=False)
@@ -141,6 +147,7 @@ def _series_fields(series: Series, views: Sequence[RunView]) -> dict[str, object
         "state": f"{archive.state(series)}, {done_count} of {len(views)} runs done",
         "started": _format_time(record.started_at),
         "ended": _format_time(record.ended_at),
+        "imported": _origin(record.imported_at),
         "design": _design(settings["design"]),
         "system": f"{_format_count(system['brokers'], 'broker')} × {_format_count(system['workers'], 'worker')}, "
         f"{_format_count(system['connections'], 'connection')} to the database each, "
@@ -153,6 +160,10 @@ def _series_fields(series: Series, views: Sequence[RunView]) -> dict[str, object
         "folder": str(series.folder),
     }
     return {name: value for name, value in fields.items() if value not in ("", None)}
+
+
+def _origin(imported_at: str) -> str:
+    return f"{_format_time(imported_at)}; it was not measured here, and none of its files is run" if imported_at else ""
 
 
 def _design(design: Mapping[str, Any]) -> str:
@@ -263,7 +274,8 @@ def _machine_rows(record: RunRecord) -> list[dict[str, object]]:
 
 def _format_time(text: str) -> str:
     """A time in the local time zone."""
-    return datetime.datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S") if text else ""
+    time = records.moment(text)
+    return text if time is None else time.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _format_count(number: int, thing: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +36,7 @@ def up(
     no_web: Annotated[bool, typer.Option("--no-web", help="Do not start the web console.")] = False,
     allowed_hosts: web.AllowedHosts = None,
     trusted_proxies: web.TrustedProxies = None,
+    no_lab: web.NoLab = False,
     as_json: Json = False,
 ) -> None:
     """Start the embedded PostgreSQL, a broker and the web console in the background; harmless if they already run.
@@ -56,7 +57,9 @@ def up(
         print(url)
     say(f"broker    {url}")
     if not no_web:
-        options = {"--allowed-hosts": allowed_hosts, "--trusted-proxies": trusted_proxies}
+        options = ["--no-lab"] if no_lab else []
+        for flag, value in (("--allowed-hosts", allowed_hosts), ("--trusted-proxies", trusted_proxies)):
+            options += [] if value is None else [flag, value]
         _start_web(current.data, server.url, web_port, options)
     if as_json:
         show_json(_running_services(current.data, server))
@@ -65,7 +68,7 @@ def up(
     say(f"stop with `stafette down{'' if data is None else f' --data {data}'}`")
 
 
-def _start_web(data: Path, database: str, port: int, options: Mapping[str, str | None]) -> None:
+def _start_web(data: Path, database: str, port: int, options: Sequence[str]) -> None:
     """Start the web console; if the administrator's secret is new, print it, which is possible only now."""
     try:
         web.require_libraries()
@@ -77,7 +80,7 @@ def _start_web(data: Path, database: str, port: int, options: Mapping[str, str |
     secret = asyncio.run(web.with_console(database, first_secret))
     if secret is not None:  # print it before the start, which may fail: it cannot be shown again
         say(web.secret_line(secret))
-    say(f"web       {running_url('web', data) or _start('web', data, '--web-port', port, options)}")
+    say(f"web       {running_url('web', data) or _start('web', data, '--web-port', port, *options)}")
 
 
 def down(data: Data = None) -> None:
@@ -119,11 +122,10 @@ def _running_services(data: Path, server: EmbeddedPostgres) -> dict[str, str | N
     }
 
 
-def _start(kind: str, data: Path, flag: str, port: int, options: Mapping[str, str | None] | None = None) -> str:
+def _start(kind: str, data: Path, flag: str, port: int, *options: str) -> str:
     """Start a process in the background, and return its URL, the first line that it prints."""
-    given = [part for name, value in (options or {}).items() if value is not None for part in (name, value)]
     log = data / f"{kind}.log"
-    command = [sys.executable, "-m", "stafette", kind, "--data", str(data), "--port", str(port), *given]
+    command = [sys.executable, "-m", "stafette", kind, "--data", str(data), "--port", str(port), *options]
     with log.open("ab") as errors:
         process = subprocess.Popen(
             command,

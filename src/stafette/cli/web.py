@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stafette.database.console import Console
 
 Result = TypeVar("Result")
+NoLab = Annotated[bool, typer.Option("--no-lab", help="Switch off the laboratory in the web console.")]
 
 AllowedHosts = Annotated[
     str | None,
@@ -66,6 +67,13 @@ def web(
     unsafe_durability: Annotated[
         bool, typer.Option("--unsafe-durability", help="Accept a database that can lose confirmed messages.")
     ] = False,
+    no_lab: NoLab = False,
+    lab_hosts: Annotated[
+        str | None, typer.Option("--lab-hosts", help="Other machines that its experiments may use, between spaces.")
+    ] = None,
+    lab_databases: Annotated[
+        str | None, typer.Option("--lab-databases", help="Other databases that its experiments may use: URLs.")
+    ] = None,
 ) -> None:
     """Run the web console in the foreground and print its URL; Ctrl-C ends it.
 
@@ -75,6 +83,7 @@ def web(
         return
     require_libraries()
     with without_gc():
+        from stafette.lab.experiment.reach import Reach
         from stafette.web import operators  # slow to load, and only needed here
         from stafette.web.hosts import Hosts, parse_networks
         from stafette.web.log_limit import limit_lines
@@ -84,7 +93,10 @@ def web(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("asyncpg").setLevel(logging.ERROR)  # its warnings are tracebacks of errors that we log anyway
     limit_lines()
-    current = settings.load(data=data, database=database, allowed_hosts=allowed_hosts, trusted_proxies=trusted_proxies)
+    current = settings.load(
+        data=data, database=database, allowed_hosts=allowed_hosts, trusted_proxies=trusted_proxies,
+        lab_hosts=lab_hosts, lab_databases=lab_databases,
+    )  # fmt: skip
     url = database_url(data, database)
     secret = asyncio.run(with_console(url, operators.first_secret))
     if secret is not None:
@@ -94,6 +106,7 @@ def web(
         database=url, data=current.data, runs=current.runs_folder, experiments=current.experiments_folder,
         broker=broker, hosts=Hosts.of(host, current.allowed_hosts),
         trusted_proxies=parse_networks(current.trusted_proxies), unsafe_durability=unsafe_durability,
+        lab=not no_lab, reach=Reach(current.lab_hosts, current.lab_databases),
     )  # fmt: skip
     asyncio.run(serve(address, site, lambda url: print(url, flush=True)))
 

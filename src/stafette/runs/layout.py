@@ -5,6 +5,7 @@
     RUNS/NAME-0001/experiment.toml      the file as it was given, and beside it the behaviours it names
                    series.json          the plan: the runs in their order, with the state of each
                    series.lock          held by the runner
+                   system/              database and brokers, while it is running
                    runs/001-LABEL-r1/   a run; -again2 when the first attempt failed
                         run.json        everything about the run
                         traces/         one row per request and tier
@@ -19,6 +20,7 @@ from __future__ import annotations
 EXPERIMENT_FILE = "experiment.toml"
 SERIES_FILE = "series.json"
 LOCK_FILE = "series.lock"
+SYSTEM = "system"
 RUNS = "runs"
 
 RUN_FILE = "run.json"

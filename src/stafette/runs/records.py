@@ -200,6 +200,8 @@ class SeriesRecord(msgspec.Struct):
     format: int = FORMAT
     file: str = ""
     """The name of the experiment's file."""
+    imported_at: str = ""
+    """When it was imported; empty for a series that was begun here. Every import sets it, whatever the archive says."""
 
 
 Record = TypeVar("Record", RunRecord, SeriesRecord)
@@ -216,7 +218,7 @@ def read(path: Path, kind: type[Record]) -> Record:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except OSError as error:
         raise InvalidRequest(f"cannot read {path}: {error.strerror}") from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidRequest(f"{path} is not a record of this Stafette: {error}") from error
 
 
@@ -237,6 +239,16 @@ def outline(text: str) -> RunOutline:
 def now() -> str:
     """The time in UTC, in ISO format."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def moment(text: str) -> datetime.datetime | None:
+    """The time that a record has; None if it has none, or an odd one."""
+    try:
+        time = datetime.datetime.fromisoformat(text)
+        time = time.astimezone(datetime.UTC) if time.tzinfo else time.replace(tzinfo=datetime.UTC)
+    except (ValueError, OverflowError):
+        return None
+    return time if 1970 <= time.year < 3000 else None  # no time zone leads out of what a time can be
 
 
 def revision() -> str | None:

@@ -35,7 +35,7 @@ from stafette.web.site import WebSettings, open_site
 
 PAGES = (
     login.router, overview.router, queues.router, queue_actions.router, message.router, clients.router, brokers.router,
-    search.router, audit.router, api.router, lab_pages.router,
+    search.router, audit.router, api.router,
 )  # fmt: skip
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 
@@ -55,7 +55,9 @@ def make_app(settings: WebSettings) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with open_site(settings) as site, site.job_queue.working():
+        async with open_site(settings) as site, contextlib.AsyncExitStack() as stack:
+            if settings.lab:
+                await stack.enter_async_context(site.job_queue.working())
             app.state.site = site
             yield
 
@@ -81,7 +83,7 @@ def make_app(settings: WebSettings) -> FastAPI:
         return FileResponse(plotly_script(), media_type="text/javascript", headers={"Cache-Control": CACHE_FOREVER})
 
     app.mount("/static", CachedStaticFiles(directory=STATIC), name="static")
-    for router in PAGES:
+    for router in (*PAGES, lab_pages.router if settings.lab else lab_pages.switched_off):
         app.include_router(router, include_in_schema=False)
     app.include_router(routes.router)
     app.openapi = lambda: answers.describe(app)  # type: ignore[method-assign]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 import stafette
 from stafette.model import QUEUE_OPTIONS
 from stafette.web.naming import path_segment
+from stafette.web.site import Site
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -57,6 +58,7 @@ def page(
                 "operator": operator,
                 "csrf": "" if operator is None else operator.csrf,
                 "path": path,
+                "navigation": _navigation(request),
                 "url": path + (f"?{query}" if query else ""),
                 "notice": None if notice is None else unquote(notice),
                 "now": datetime.now(UTC),
@@ -68,6 +70,12 @@ def page(
     if notice is not None:
         answer.delete_cookie(NOTICE_COOKIE, path="/", httponly=True, samesite="strict")
     return answer
+
+
+def _navigation(request: Request) -> Sequence[tuple[str, str]]:
+    """The pages that there are."""
+    site: Site = request.app.state.site
+    return [entry for entry in NAVIGATION if site.settings.lab or entry[0] != "/lab"]
 
 
 def redirect(url: str, notice: str) -> Response:
@@ -87,7 +95,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.globals |= {
-        "navigation": NAVIGATION, "refreshes": REFRESHES, "version": stafette.__version__,
+        "refreshes": REFRESHES, "version": stafette.__version__,
         "static_version": _static_version(),
         "queue_options": QUEUE_OPTIONS,
     }  # fmt: skip

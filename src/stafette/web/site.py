@@ -9,8 +9,11 @@ from pathlib import Path
 
 from stafette.database.console import Console
 from stafette.database.store import Store
+from stafette.errors import InvalidRequest
+from stafette.lab.experiment.reach import NOWHERE, Reach, server_of
 from stafette.lab.jobs.job_queue import JobQueue
 from stafette.web.hosts import Hosts, Network
+from stafette.web.lab.text_checks import TextChecks
 from stafette.web.link import BrokerLink
 from stafette.web.operators import Operators
 
@@ -34,6 +37,10 @@ class WebSettings:
     trusted_proxies: tuple[Network, ...] = ()
     """Those who are believed about where a request comes from."""
     unsafe_durability: bool = False
+    lab: bool = True
+    """Whether the laboratory has pages here."""
+    reach: Reach = NOWHERE
+    """What experiments from the pages may reach, besides databases of the console's own server."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +53,33 @@ class Site:
     operators: Operators
     link: BrokerLink
     job_queue: JobQueue
+    texts: TextChecks
 
 
 @contextlib.asynccontextmanager
 async def open_site(settings: WebSettings) -> AsyncIterator[Site]:
     """Connect all parts; close them at the end."""
+    if settings.lab:
+        _check_folders(settings)
     store = await Store.open(settings.database, connections=CONNECTIONS, unsafe_durability=settings.unsafe_durability)
     async with store:
         console = Console(store.pool)
         link = BrokerLink(settings.broker, console, settings.data)
+        reach = Reach(settings.reach.hosts, (*settings.reach.databases, server_of(settings.database)))
+        texts = TextChecks(settings.experiments, reach)
         try:
-            job_queue = JobQueue(settings.runs, settings.database)
-            yield Site(settings, store, console, Operators(console), link, job_queue)
+            job_queue = JobQueue(settings.runs, settings.database, reach)
+            yield Site(settings, store, console, Operators(console), link, job_queue, texts)
         finally:
+            await texts.close()
             await link.close()
+
+
+def _check_folders(settings: WebSettings) -> None:
+    """Refuse folders of which one is in the other: an imported series would lie among the operator's files."""
+    runs, experiments = settings.runs.resolve(), settings.experiments.resolve()
+    if runs.is_relative_to(experiments) or experiments.is_relative_to(runs):
+        raise InvalidRequest(
+            f"the folders of runs ({runs}) and of experiments ({experiments}) lie in one another, so an imported series"
+            " could bring code that experiments run; set STAFETTE_RUNS or STAFETTE_EXPERIMENTS to another folder"
+        )

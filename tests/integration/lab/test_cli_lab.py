@@ -119,6 +119,7 @@ def test_the_list_of_series(home: Path) -> None:
     assert first.pop("started").startswith("20")
     assert first == {
         "name": "sweep-0001", "experiment": "sweep", "profile": None, "done": 4, "runs": 4, "state": "done",
+        "imported": False,
     }  # fmt: skip
     heading, line, *_ = lab(home, "ls").stdout.splitlines()
     assert heading.split("\t") == ["name", "experiment", "profile", "started", "done", "runs", "state"]

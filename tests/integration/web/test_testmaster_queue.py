@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from stafette.runs.records import SeriesRecord, read
+from tests.support import hostile_archives
 from tests.support.folder_processes import processes_of
 from tests.support.web_process import Web
 
@@ -204,6 +205,20 @@ async def test_no_run_touches_the_consoles_own_database(web: Web, database: str)
         assert await connection.fetchval("SELECT count(*) FROM stafette.operators") == 2
     finally:
         await connection.close()
+
+
+async def test_an_imported_series_with_built_in_behaviours_goes_on(web: Web, new_database: str) -> None:
+    text = experiment("harmless", new_database)
+    async with web.api() as api:
+        taken = await api.post("/lab/import", files={"file": ("x.zip", hostile_archives.pack(text=text))})
+        name = taken.headers["location"].rpartition("/")[2]
+        answer = await api.post("/lab/queue/series", data={"name": name, "what": "go on"})
+        assert answer.status_code == 303, answer.text
+        end = await watch_until(api, answer.headers["location"].rpartition("/")[2], "-")
+        assert (end["state"], end["series"]) == ("done", name), end["sentence"]
+    record = read(web.data / "runs" / name / "series.json", SeriesRecord)
+    assert record.imported_at
+    assert [run.folder for run in record.runs] == ["001-single-r1-again2"]
 
 
 async def test_what_cannot_be_run_fails_with_a_sentence(web: Web, new_database: str) -> None:

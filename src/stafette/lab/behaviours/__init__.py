@@ -55,9 +55,14 @@ def __getattr__(name: str) -> Any:
     return former_names.find(name)
 
 
-def find(name: str, folder: Path) -> type[Behaviour]:
-    """The class of a built-in name, or of "file.py:Class", where the file is inside the folder."""
+def find(name: str, folder: Path | None) -> type[Behaviour]:
+    """The class of a built-in name, or of "file.py:Class" in the folder; without a folder, no file is imported."""
     if ":" in name:
+        if folder is None:
+            raise InvalidRequest(
+                f"the behaviour {name} is a file that belongs to a series, and those are never run; run the experiment"
+                " from a folder of your own, or use a built-in behaviour"
+            )
         return _find_in_file(name, folder)
     if name in BUILT_IN:
         return BUILT_IN[name]

@@ -15,10 +15,9 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-from stafette.lab.experiment.file_checks import Lookup, group_keys, lookup_in, resolve, unfold
+from stafette.lab.experiment.file_checks import Lookup, group_keys, resolve, unfold
 from stafette.lab.experiment.file_problems import InvalidExperiment, Problem, format_number
 from stafette.lab.experiment.file_tables import GROUP_KEYS, Design, Experiment, Factor, known_keys
 from stafette.lab.experiment.toml_lines import Keys
@@ -49,14 +48,12 @@ class Point:
     """With the levels set, and the design single."""
 
 
-def points(experiment: Experiment, *, folder: Path | None = None) -> list[Point]:
+def points(experiment: Experiment, *, lookup: Lookup | None = None) -> list[Point]:
     """All points, the last factor varying fastest; raises InvalidExperiment if one of them cannot be run.
 
-    With the folder of the experiment's own behaviours, the behaviours check their parameters too; `read` and `parse`
-    have done so.
+    With a lookup of behaviours, these check their parameters too; `read` and `parse` have done so.
     """
     design = experiment.design
-    lookup = None if folder is None else lookup_in(folder)
     tables = unfold(experiment)
     del tables["design"]
     problems = [*_problems_of_kind(design), *_problems_of_factors(design, tables, lookup)]
@@ -179,7 +176,8 @@ def _problems_of_factors(design: Design, tables: Mapping[str, Any], lookup: Look
     setters: dict[str, str] = {}
     for name, factor in design.factors.items():
         lists = list(_problems_of_lists(name, factor))
-        yield from lists or _problems_of_levels(name, factor)
+        if len(factor.levels) <= MOST_POINTS:  # more are a problem already, and comparing them takes long
+            yield from lists or _problems_of_levels(name, factor)
         for path in factor.set:
             keys = _set_keys(name, path) if isinstance(factor.set, dict) else _set_keys(name)
             if path in setters:

@@ -10,14 +10,13 @@ import hashlib
 import json
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from stafette.errors import InvalidRequest
-from stafette.lab.experiment import design
-from stafette.lab.experiment.file_checks import lookup_in, resolve
+from stafette.lab.experiment import design, toml_limits
+from stafette.lab.experiment.file_checks import Lookup, lookup_in, resolve
 from stafette.lab.experiment.file_problems import (
     DISTRIBUTIONS,
     InvalidExperiment,
@@ -41,7 +40,7 @@ from stafette.lab.experiment.file_tables import (
     System,
 )
 from stafette.lab.experiment.thresholds import Threshold
-from stafette.lab.experiment.toml_lines import Keys, line_of
+from stafette.lab.experiment.toml_lines import Keys, key_lines, line_in
 
 __all__ = [
     "Design",
@@ -61,7 +60,9 @@ __all__ = [
     "Threshold",
     "fingerprint",
     "parse",
+    "parse_alone",
     "read",
+    "read_text",
 ]
 
 _LOCATION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
@@ -69,20 +70,43 @@ _LOCATION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 def read(path: Path, profile: str | None = None) -> Experiment:
     """Read a file, with a profile applied; raises InvalidExperiment with all problems."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InvalidRequest(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidRequest(f"{path} is not a text in UTF-8; save it as one") from error
+    text = read_text(path)
     try:
         return parse(text, folder=path.parent, profile=profile, name=path.stem)
     except InvalidExperiment as error:
         raise InvalidExperiment(error.problems, file=str(path)) from None
 
 
-def parse(text: str, *, folder: Path, profile: str | None = None, name: str | None = None) -> Experiment:
-    """Parse the text of a file; its own behaviours are in the folder, `name` is for a text without a name."""
+def read_text(path: Path) -> str:
+    """The text of a file, if it is not larger than an experiment may be."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(toml_limits.MOST_BYTES + 1)
+        toml_limits.check_size(len(content))
+        return content.decode().replace("\r\n", "\n")
+    except OSError as error:
+        raise InvalidRequest(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"{path} is not a text in UTF-8; save it as one") from error
+    except toml_limits.TooLarge as error:
+        raise InvalidRequest(f"{path}: {error}") from error
+
+
+def parse(text: str, *, folder: Path | None, profile: str | None = None, name: str | None = None) -> Experiment:
+    """Parse the text of a file; `name` is for a text without a name.
+
+    The experiment's own behaviours are in the folder, and are imported. Without a folder it may have none, and nothing
+    is imported.
+    """
+    return _parse(text, lookup_in(folder), profile, name)
+
+
+def parse_alone(text: str, *, profile: str | None = None, name: str | None = None) -> Experiment:
+    """The same without looking at its behaviours: what they would refuse stays unnoticed, and nothing is imported."""
+    return _parse(text, None, profile, name)
+
+
+def _parse(text: str, lookup: Lookup | None, profile: str | None, name: str | None) -> Experiment:
     tables = _toml(text)
     profiles = tables.pop("profiles", {})
     problems = list(_problems_of_profiles(profiles, profile))
@@ -92,12 +116,13 @@ def parse(text: str, *, folder: Path, profile: str | None = None, name: str | No
         tables.setdefault("name", name)
     problems += _impossible_values(tables, ())
     reported_keys = {problem.keys for problem in problems}
-    experiment, more_problems = resolve(tables, lookup_in(folder))
+    experiment, more_problems = resolve(tables, lookup)
     problems += [problem for problem in more_problems if problem.keys not in reported_keys]
     if experiment and not problems:
-        problems = _problems_of_points(experiment, folder)
+        problems = _problems_of_points(experiment, lookup)
     if experiment is None or problems:
-        raise InvalidExperiment(add_lines(problems, lambda keys: line_of(text, keys, profile=profile)))
+        lines = key_lines(text)
+        raise InvalidExperiment(add_lines(problems, lambda keys: line_in(lines, keys, profile=profile)))
     return experiment
 
 
@@ -112,7 +137,9 @@ def fingerprint(experiment: Experiment) -> str:
 
 def _toml(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return toml_limits.loads(text)
+    except toml_limits.TooLarge as error:
+        raise InvalidExperiment([Problem((), error.sentence)]) from error
     except (ValueError, RecursionError) as error:  # also for an integer that is too long, or tables nested too deeply
         message = str(error)
         location = _LOCATION.search(message)
@@ -171,9 +198,9 @@ def _impossible_values(value: object, keys: Keys) -> Iterator[Problem]:
         yield invalid_value(keys, value, "it must not be a date or time")
 
 
-def _problems_of_points(experiment: Experiment, folder: Path) -> list[Problem]:
+def _problems_of_points(experiment: Experiment, lookup: Lookup | None) -> list[Problem]:
     try:
-        design.points(experiment, folder=folder)
+        design.points(experiment, lookup=lookup)
     except InvalidExperiment as error:
         return error.problems
     return []

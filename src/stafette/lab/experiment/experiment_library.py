@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,11 @@ from typing import Literal
 import stafette
 from stafette.errors import InvalidRequest, NotFound
 from stafette.files import write_atomically
+from stafette.lab.experiment import toml_limits
+from stafette.lab.experiment.experiment_file import read_text
 
 LIBRARY = Path(stafette.__file__).parents[2] / "experiments"
 """Beside the package in a checkout; an installed package has none."""
-MOST_BYTES = 200_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 
 Kind = Literal["own", "library"]
@@ -59,10 +59,7 @@ class Experiments:
 
     def text(self, entry: ExperimentEntry) -> str:
         """The text of an experiment file."""
-        try:
-            return entry.path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidRequest(f"cannot read {entry.path}: {error}") from error
+        return read_text(entry.path)
 
     def save(self, name: str, text: str, before: str | None) -> ExperimentEntry:
         """Save a text under a name, atomically; `before` is the name under which it was opened."""
@@ -110,8 +107,8 @@ def check_name(name: str) -> None:
 
 def _entry(kind: Kind, name: str, path: Path) -> ExperimentEntry:
     tables: dict[str, object] = {}
-    with contextlib.suppress(OSError, ValueError, RecursionError):  # the editor reports the problems
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    with contextlib.suppress(InvalidRequest, OSError, ValueError, RecursionError):  # the editor reports the problems
+        tables = toml_limits.loads(read_text(path))
     design, profiles = tables.get("design"), tables.get("profiles")
     return ExperimentEntry(
         kind,

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Lookup = Callable[[str], "type[Behaviour]"]
 
 
-def lookup_in(folder: Path) -> Lookup:
-    """A lookup for built-in behaviours and those in a folder, which it imports once."""
+def lookup_in(folder: Path | None) -> Lookup:
+    """A lookup for built-in behaviours and those in a folder, if there is one, which it imports once."""
     from stafette.lab.behaviours import find  # imports the client, which models do not need
 
     @functools.cache

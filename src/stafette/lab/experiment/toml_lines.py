@@ -31,7 +31,12 @@ def line_of(text: str, path: Sequence[str | int], *, profile: str | None = None)
 
     With a profile, a value that the profile sets has its line there.
     """
-    lines, keys = key_lines(text), tuple(path)
+    return line_in(key_lines(text), path, profile=profile)
+
+
+def line_in(lines: Mapping[Keys, int], path: Sequence[str | int], *, profile: str | None = None) -> int | None:
+    """The same, from the lines of all keys: a text with many problems is read once."""
+    keys = tuple(path)
     plain = _nearest(lines, (), keys)
     in_profile = (0, None) if profile is None else _nearest(lines, ("profiles", profile), keys)
     profile_sets_it = in_profile[0] > plain[0] or 0 < in_profile[0] == len(keys)

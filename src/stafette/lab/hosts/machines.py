@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import stafette
 from stafette.errors import InvalidRequest, Unavailable
+from stafette.lab.child_environment import environment
 from stafette.lab.experiment.experiment_file import Hosts as HostNames
 from stafette.lab.experiment.experiment_file import Machine
 from stafette.lab.hosts.agent import LINE_BYTES
@@ -102,7 +103,7 @@ async def _local_host(folder: Path, lock: int) -> AsyncIterator[Host]:
         stderr=errors,
         pass_fds=(lock,),
         cwd=system,  # has no stafette.toml
-        env={name: value for name, value in os.environ.items() if not name.startswith("STAFETTE_")},
+        env=environment(),
         start_new_session=True,  # a Ctrl-C is for the runner
         limit=LINE_BYTES,
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stafette.errors import StafetteError
+from stafette.lab.child_environment import environment
 
 STOP_SECONDS = 30.0
 """How long a child may take to end its work when we end."""
@@ -38,7 +38,7 @@ class JobChild:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", module,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            cwd=folder, env={name: value for name, value in os.environ.items() if not name.startswith("STAFETTE_")},
+            cwd=folder, env=environment(),
             start_new_session=True, limit=LINE_BYTES,
         )  # fmt: skip
         return cls(process)
@@ -90,6 +90,12 @@ class JobChild:
             await self._process.wait()
         finally:
             self._errors.cancel()
+
+    async def kill(self) -> None:
+        """End it at once, whatever it does."""
+        if not self.ended:
+            self._process.kill()
+        await self.close()
 
     async def _read_errors(self) -> None:
         assert self._process.stderr is not None

@@ -21,12 +21,12 @@ from stafette.database import laboratory
 from stafette.errors import InvalidRequest, StafetteError
 from stafette.lab.experiment import design, experiment_file
 from stafette.lab.experiment.experiment_file import Experiment
+from stafette.lab.experiment.reach import Reach
 from stafette.lab.jobs.job_events import INTERRUPTED, send_event, take_output
 from stafette.lab.jobs.job_records import Job
 from stafette.lab.running import runner
-from stafette.lab.series import run_views, series_folder
+from stafette.lab.series import continuation, run_views, series_folder
 from stafette.lab.series.series_folder import Series
-from stafette.runs.layout import EXPERIMENT_FILE
 
 
 class Order(msgspec.Struct):
@@ -36,6 +36,8 @@ class Order(msgspec.Struct):
     runs: str
     protected_database: str = msgspec.field(name="keep_away")
     """The console's own database, which no run may use."""
+    reach: Reach = Reach()
+    """What the experiment may reach otherwise."""
 
 
 class _JobRun:
@@ -69,14 +71,19 @@ class _JobRun:
         """The series of this job, or the one that `stafette lab run` would continue, or a new one."""
         job, runs = self._order.job, Path(self._order.runs)
         if job.series is not None:
-            folder = runs / job.series
-            text, name = (folder / EXPERIMENT_FILE).read_text(), Series(folder).record.experiment
-            if f":{series_folder.MASK}@" not in text:
-                return Series(folder, experiment_file.parse(text, folder=folder, profile=job.profile, name=name))
-        if job.file is None:
-            raise InvalidRequest("the password of its database is not stored; run its experiment again instead")
+            series = Series(runs / job.series)
+            try:
+                experiment = continuation.experiment_of(series)
+            except InvalidRequest:
+                if job.file is None:
+                    raise  # else the experiment's own file has what is missing here: a password, behaviours
+            else:
+                self._order.reach.check(experiment)
+                return Series(series.folder, experiment)
+        assert job.file is not None
         file = Path(job.file)
         experiment = experiment_file.read(file, job.profile)
+        self._order.reach.check(experiment)
         return series_folder.begin(runs, experiment, file=file, profile=job.profile, new=job.new and job.series is None)
 
     def _report(self, series: Series, progress: runner.Progress) -> None:

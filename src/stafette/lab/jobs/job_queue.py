@@ -19,6 +19,7 @@ import msgspec
 
 from stafette.errors import InvalidRequest, NotFound, StafetteError
 from stafette.files import try_lock
+from stafette.lab.experiment.reach import NOWHERE, Reach
 from stafette.lab.jobs import job_records
 from stafette.lab.jobs.job_child import EventHandler, JobChild
 from stafette.lab.jobs.job_progress import JobProgress
@@ -41,10 +42,11 @@ class JobNotFound(NotFound):
 class JobQueue:
     """Runs the jobs of the queue in a folder of runs."""
 
-    def __init__(self, runs: Path, protected_database: str) -> None:
+    def __init__(self, runs: Path, protected_database: str, reach: Reach = NOWHERE) -> None:
         self.runs = runs.resolve()
         self._protected_database = protected_database
         """The console's own database, which no run may use."""
+        self._reach = reach
         self._state = QueueState()
         self._lock: int | None = None
         self._wakeup = asyncio.Event()
@@ -228,6 +230,7 @@ class JobQueue:
         child = await JobChild.start("stafette.lab.jobs.job_process", self.runs)
         self._interrupt = child.interrupt
         order = {"job": msgspec.to_builtins(job), "runs": str(self.runs), "keep_away": self._protected_database}
+        order["reach"] = msgspec.to_builtins(self._reach)
         try:
             if self._stop_requested == job.id:  # requested while the child was starting
                 child.interrupt()

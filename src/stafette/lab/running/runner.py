@@ -75,6 +75,7 @@ async def run_series(series: Series, report: Report) -> None:
     experiment = series.experiment
     if experiment is None:
         raise InvalidRequest(f"series {series.name} is open for reading only; open it with its experiment")
+    series.check_plan(experiment)
     async with series.lock() as lock:
         series.reopen()
         async with connect_hosts(experiment.hosts, series.folder, own_behaviours(experiment), lock=lock) as hosts:

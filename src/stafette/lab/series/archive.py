@@ -1,7 +1,7 @@
 """Series are copied, exported to one file, imported and removed.
 
 A file may come from anybody. Nothing of it is written outside a temporary folder, and that folder becomes a series only
-when all of it is there and has been checked.
+when all of it is there and has been checked; the series is marked as imported then.
 """
 
 from __future__ import annotations
@@ -10,39 +10,40 @@ import contextlib
 import io
 import re
 import shutil
-import stat
 import struct
 import tempfile
+import time
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
 from stafette.errors import InvalidRequest
 from stafette.files import try_lock
+from stafette.lab.experiment import experiment_file
 from stafette.lab.experiment.experiment_file import Experiment
+from stafette.lab.series import archive_entries, imported_records
 from stafette.lab.series.series_folder import Series, own_behaviours
 from stafette.runs import records
-from stafette.runs.layout import EXPERIMENT_FILE, LOCK_FILE, SERIES_FILE
+from stafette.runs.layout import EXPERIMENT_FILE, LOCK_FILE, SYSTEM
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MOST_BYTES = 64 * 2**30
 """Of an unpacked series: more than a week of traces, and less than a file made to fill a disk may claim."""
-MOST_FILES = 200_000
-"""In an exported series; a run has a few dozen."""
-LONGEST_NAME = 100
+RESERVE_BYTES = 2**30
+"""Of the disk that an import leaves free: a database without room stops."""
 CHUNK_BYTES = 1 << 20
+POLL_SECONDS = 0.01
 
-LEFT_OUT = (LOCK_FILE, "system")
+LEFT_OUT = (LOCK_FILE, SYSTEM)
 """Belongs to a series only while it is running: its lock and its database."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _NUMBERED = re.compile(r"(.+)-\d{4,}")
-_FILE_TYPES = (0, stat.S_IFREG, stat.S_IFDIR)  # 0: packed on a system without file types
-_ENCRYPTED = 1
+LOOK_SECONDS = 1.0
+"""How long others may look whether a series is running, which takes its lock for a moment."""
 
 
 def is_running(series: Series) -> bool:
@@ -66,10 +67,8 @@ def state(series: Series) -> records.State:
 def clone(series: Series, file: Path) -> list[Path]:
     """Copy the experiment to a file, and its own behaviours beside it; returns the files that were written."""
     copies = {series.folder / EXPERIMENT_FILE: file}
-    for behaviour_file in own_behaviours(Experiment.model_validate(series.record.settings)):
-        copies[series.folder / _inside(behaviour_file, f"the behaviour file {behaviour_file}")] = (
-            file.parent / behaviour_file
-        )
+    for name in own_behaviours(_experiment(series)):
+        copies[series.folder / archive_entries.check_path(name, f"the behaviour file {name}")] = file.parent / name
     copies = {
         source: target for source, target in copies.items() if target == file or not _have_equal_bytes(source, target)
     }
@@ -84,6 +83,12 @@ def clone(series: Series, file: Path) -> list[Path]:
     except OSError as error:
         raise InvalidRequest(f"cannot copy to {file}: {error.filename}: {error.strerror}") from error
     return list(copies.values())
+
+
+def _experiment(series: Series) -> Experiment:
+    """The experiment of the file that is copied, whose behaviours are not looked into."""
+    text = experiment_file.read_text(series.folder / EXPERIMENT_FILE)
+    return experiment_file.parse_alone(text, profile=series.record.profile, name=series.record.experiment)
 
 
 def _have_equal_bytes(source: Path, target: Path) -> bool:
@@ -110,11 +115,16 @@ def _without_runner(series: Series, action: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # where we may not write, no runner may either
             lock = stack.enter_context((series.folder / LOCK_FILE).open("w"))
-            if not try_lock(lock):
-                raise InvalidRequest(
-                    f"series {series.name} is running and can be {action} when it has ended; wait, or stop it"
-                )
+            deadline = time.monotonic() + LOOK_SECONDS
+            while not try_lock(lock):
+                if is_running(series) or time.monotonic() > deadline:
+                    raise _is_being_run(series, action)
+                time.sleep(POLL_SECONDS)
         yield
+
+
+def _is_being_run(series: Series, action: str) -> InvalidRequest:
+    return InvalidRequest(f"series {series.name} is running and can be {action} when it has ended; wait, or stop it")
 
 
 # Export and import
@@ -152,18 +162,23 @@ def _files_to_pack(series: Series) -> Iterator[tuple[Path, str]]:
 
 
 def stream(series: Series) -> Iterator[bytes]:
-    """The same zip file in pieces, while it is packed; refused while the series is running."""
-    with _without_runner(series, "exported"):
-        pieces = _Pieces()
-        with zipfile.ZipFile(pieces, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
-            for path, name in _files_to_pack(series):
-                entry = zipfile.ZipInfo.from_file(path, name, strict_timestamps=False)
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                with path.open("rb") as source, archive.open(entry, "w") as target:
-                    while chunk := source.read(CHUNK_BYTES):
-                        target.write(chunk)
-                        yield pieces.take()
-        yield pieces.take()
+    """The same zip file in pieces, while it is packed; refused while the series is running.
+
+    It holds no lock, so that whoever reads slowly, or reads no more, keeps nobody from deleting or continuing the
+    series. After either the pieces end with an error: before the zip file's directory, without which it is none.
+    """
+    pieces = _Pieces()
+    with zipfile.ZipFile(pieces, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
+        for path, name in list(_files_to_pack(series)):
+            if is_running(series):
+                raise _is_being_run(series, "exported")
+            entry = zipfile.ZipInfo.from_file(path, name, strict_timestamps=False)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            with path.open("rb") as source, archive.open(entry, "w") as target:
+                while chunk := source.read(CHUNK_BYTES):
+                    target.write(chunk)
+                    yield pieces.take()
+    yield pieces.take()
 
 
 class _Pieces(io.RawIOBase):
@@ -190,79 +205,61 @@ def unpack(file: Path, runs: Path, *, most_bytes: int = MOST_BYTES) -> Series:
     """Import a packed series under its name or, if there is one already, under the next number."""
     try:
         with zipfile.ZipFile(file) as archive:
-            name, entries = _check_entries(archive, file, most_bytes)
-            runs.mkdir(parents=True, exist_ok=True)
-            needed, free = sum(entry.file_size for entry in entries), shutil.disk_usage(runs).free
-            if needed > free:
-                raise InvalidRequest(
-                    f"{file} holds {needed:,} bytes, and the disk of {runs} has {free:,} left; name another with --runs"
-                )
-            with tempfile.TemporaryDirectory(prefix=".import-", dir=runs) as temporary:
-                _extract(archive, entries, Path(temporary), most_bytes)
-                return _move_into(_read_series(Path(temporary) / name, file), runs)
+            try:
+                return _unpack(archive, runs, packed_bytes=file.stat().st_size, most_bytes=most_bytes)
+            except (InvalidRequest, RecursionError) as error:
+                raise InvalidRequest(f"{file} {error}") from error
     except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, NotImplementedError) as error:
         raise InvalidRequest(f"{file} is not a complete zip file: {error}") from error
     except OSError as error:
         raise InvalidRequest(f"cannot import {file}: {error.filename or runs}: {error.strerror}") from error
 
 
-def _check_entries(archive: zipfile.ZipFile, file: Path, most_bytes: int) -> tuple[str, list[zipfile.ZipInfo]]:
-    """Check all entries of an archive; returns the name of the series and its files."""
-    entries = archive.infolist()
-    if len(entries) > MOST_FILES:
-        raise InvalidRequest(f"{file} holds {len(entries):,} files; a series has at most {MOST_FILES:,}")
-    if (total := sum(entry.file_size for entry in entries)) > most_bytes:
-        raise InvalidRequest(f"{file} would unpack to {total:,} bytes; a series has at most {most_bytes:,}")
-    paths = [_inside(entry.filename, f"{file}: {entry.filename!r}") for entry in entries]
-    if len(set(paths)) < len(paths):
-        raise InvalidRequest(f"{file} contains a file twice; it was not made by `stafette lab export`")
-    for entry in entries:
-        if stat.S_IFMT(entry.external_attr >> 16) not in _FILE_TYPES:
-            raise InvalidRequest(f"{file}: {entry.filename!r} is a link or device; a series has only files")
-        if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise InvalidRequest(f"{file} is encrypted or packed in an uncommon way; pack it as a plain zip file")
-    tops = {path.parts[0] for path in paths}
-    name = tops.pop() if len(tops) == 1 else ""
-    if PurePosixPath(name, SERIES_FILE) not in paths or not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
-        raise InvalidRequest(f"{file} holds no series; make one with `stafette lab export`")
-    return name, [entry for entry in entries if not entry.is_dir()]
+def _unpack(archive: zipfile.ZipFile, runs: Path, *, packed_bytes: int, most_bytes: int) -> Series:
+    name, files = archive_entries.check(archive.infolist(), packed_bytes=packed_bytes, most_bytes=most_bytes)
+    runs.mkdir(parents=True, exist_ok=True)
+    check_room(runs, sum(entry.file_size for entry in files.values()))
+    with tempfile.TemporaryDirectory(prefix=".import-", dir=runs) as temporary:
+        folder = Path(temporary)
+        _extract(archive, files, folder, packed_bytes=packed_bytes, most_bytes=most_bytes)
+        try:
+            series = Series(folder / name)
+        except InvalidRequest as error:
+            reason = str(error).partition(": ")[2] or str(error)
+            raise InvalidRequest(f"holds no series of this Stafette: {reason}") from error
+        imported_records.check(series)
+        series.record.imported_at = records.now()
+        return _move_into(series, runs)
 
 
-def _inside(name: str, description: str) -> PurePosixPath:
-    """The path of a name that stays inside its folder."""
-    path = PurePosixPath(name)
-    if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name:
-        raise InvalidRequest(f"{description} would be outside the folder of the series; do not trust its source")
-    return path
-
-
-def _extract(archive: zipfile.ZipFile, entries: Sequence[zipfile.ZipInfo], folder: Path, most_bytes: int) -> None:
-    remaining = most_bytes
-    for entry in entries:
-        target = folder / entry.filename
+def _extract(
+    archive: zipfile.ZipFile,
+    files: Mapping[PurePosixPath, zipfile.ZipInfo],
+    folder: Path,
+    *,
+    packed_bytes: int,
+    most_bytes: int,
+) -> None:
+    unpacked_bytes = 0
+    for path, entry in files.items():
+        target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         with archive.open(entry) as content, target.open("xb") as file:
             while chunk := content.read(CHUNK_BYTES):
-                remaining -= len(chunk)
-                if remaining < 0:  # the sizes in the archive's directory may be wrong
-                    raise InvalidRequest(f"{archive.filename} unpacks to more than {most_bytes:,} bytes")
+                unpacked_bytes += len(chunk)  # the sizes in the archive's directory may be wrong
+                archive_entries.check_unpacked_size(unpacked_bytes, packed_bytes=packed_bytes, most_bytes=most_bytes)
+                check_room(folder, len(chunk))
                 file.write(chunk)
 
 
-def _read_series(folder: Path, file: Path) -> Series:
-    """The series in a folder; raises InvalidRequest if it is none."""
-    try:
-        series = Series(folder)
-    except InvalidRequest as error:
-        reason = str(error).partition(": ")[2] or str(error)
-        raise InvalidRequest(f"{file} holds no series of this Stafette: {reason}") from error
-    record = series.record
-    if record.format != records.FORMAT:
-        raise InvalidRequest(f"{file} has format {record.format}, and this Stafette reads {records.FORMAT}; update it")
-    for run in record.runs:
-        if run.folder and len(_inside(run.folder, f"{file}: the run {run.folder!r}").parts) != 1:
-            raise InvalidRequest(f"{file}: the run {run.folder!r} is not a folder of the series")
-    return series
+def check_room(folder: Path, needed: int) -> None:
+    """Refuse to write so many bytes if that would leave the disk, which the database may be on too, nearly full."""
+    free = shutil.disk_usage(folder).free
+    if needed > free - RESERVE_BYTES:
+        raise InvalidRequest(
+            f"holds {needed:,} bytes, and the disk of {folder} has {free:,} left, of which {RESERVE_BYTES:,} stay free;"
+            " make room, or name another folder with --runs"
+        )
 
 
 def _move_into(series: Series, runs: Path) -> Series:

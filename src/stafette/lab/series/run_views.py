@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
+from stafette.errors import NotFound, StafetteError
 from stafette.lab.series import archive
 from stafette.lab.series.series_folder import Series
 from stafette.runs import records
 from stafette.runs.layout import RUN_FILE, RUNS
-from stafette.runs.records import RunRecord, State, ThresholdResult
+from stafette.runs.records import Planned, RunRecord, State, ThresholdResult
 from stafette.runs.summary import METRICS
 from stafette.statistics.intervals import interval
 
@@ -56,7 +57,11 @@ def views(series: Series) -> list[RunView]:
 
 def view(series: Series, position: int) -> RunView:
     """The run at a position in the series, from 1."""
-    planned, record = series.record.runs[position - 1], record_of(series, position)
+    planned = series.record.runs[position - 1]
+    try:
+        record = record_of(series, position)
+    except StafetteError as error:
+        return _missing(planned, position, error)
     summary, verdict = (record.summary, record.verdict) if record else (None, None)
     runner_gone = planned.state == "running" and not archive.is_running(series)
     return RunView(
@@ -74,10 +79,31 @@ def view(series: Series, position: int) -> RunView:
     )
 
 
+def _missing(planned: Planned, position: int, error: StafetteError) -> RunView:
+    """A run that has been made, but whose folder somebody removed, or spoiled: it counts as not valid."""
+    return RunView(
+        run=position,
+        label=planned.label,
+        levels=planned.levels,
+        repetition=planned.repetition,
+        state=planned.state,
+        why=str(error),
+        valid=False,
+        sentences=[str(error)],
+        thresholds=[],
+        metrics=dict.fromkeys(METRICS),
+        folder=planned.folder,
+    )
+
+
 def record_of(series: Series, position: int) -> RunRecord | None:
-    """The record of the newest attempt of the run at a position in the series, from 1."""
+    """The record of the newest attempt of the run at a position in the series, from 1; None before there is any."""
     folder = series.record.runs[position - 1].folder
-    return records.read(series.folder / RUNS / folder / RUN_FILE, RunRecord) if folder else None
+    if folder is None:
+        return None
+    if not (series.folder / RUNS / folder / RUN_FILE).is_file():
+        raise NotFound(f"the folder {RUNS}/{folder[:100]} of this run is missing; it has been removed")
+    return records.read(series.folder / RUNS / folder / RUN_FILE, RunRecord)
 
 
 def points(views: Sequence[RunView]) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ LOCK_SECONDS = 15.0
 POLL_SECONDS = 0.1
 _PASSWORD = re.compile(r"(postgres(?:ql)?://[^\s:/@\"']*:)[^\s@\"']*@")
 MASK = "***"
+SERIES_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _NUMBERED = re.compile(r"(.+)-(\d{4,})")
 
 
@@ -69,6 +70,16 @@ class Series:
             yield lock
         finally:
             os.close(lock)
+
+    def check_plan(self, experiment: Experiment) -> None:
+        """Raise InvalidRequest unless all runs of the plan are points of the experiment."""
+        labels = {point.label for point in design.points(experiment)}
+        for run in self.record.runs:
+            if run.label not in labels:
+                raise InvalidRequest(
+                    f"series {self.name} plans the run {run.label[:80]!r}, which its experiment does not have; run the"
+                    " experiment itself, which begins a new series"
+                )
 
     @property
     def runs(self) -> list[RunRecord]:
@@ -135,12 +146,15 @@ class Series:
 
 
 def begin(runs: Path, experiment: Experiment, *, file: Path, profile: str | None, new: bool) -> Series:
-    """The series to run: the newest unfinished one of the same experiment, or a new one."""
+    """The series to run: the newest unfinished one of the same experiment, or a new one.
+
+    One that was imported is never continued so: its record, the fingerprint too, says what somebody else wrote there.
+    """
     series_fingerprint = _fingerprint_with_behaviours(experiment, file.parent)
     if not new:
         for series in reversed(all_series(runs)):
-            if series.record.fingerprint == series_fingerprint:
-                if series.record.state != "done":
+            if series.record.fingerprint == series_fingerprint and not series.record.imported_at:
+                if series.record.state != "done" and _has_behaviours_of(series, experiment, file.parent):
                     return Series(series.folder, experiment)
                 break
     return _create(runs, experiment, series_fingerprint, file=file, profile=profile)
@@ -190,6 +204,16 @@ def _fingerprint_with_behaviours(experiment: Experiment, folder: Path) -> str:
     """The fingerprint of an experiment and of its own behaviours."""
     hashes = [hashlib.sha256((folder / name).read_bytes()).hexdigest()[:12] for name in own_behaviours(experiment)]
     return "-".join([fingerprint(experiment), *hashes])
+
+
+def _has_behaviours_of(series: Series, experiment: Experiment, folder: Path) -> bool:
+    """Whether the series' own behaviours, which would be run, are those in a folder, byte for byte."""
+    try:
+        return all(
+            (series.folder / name).read_bytes() == (folder / name).read_bytes() for name in own_behaviours(experiment)
+        )
+    except OSError:
+        return False
 
 
 def own_behaviours(experiment: Experiment) -> list[str]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from stafette.errors import InvalidRequest
-from stafette.lab.experiment import design, experiment_file
-from stafette.lab.experiment.experiment_file import Experiment, InvalidExperiment
-from stafette.lab.experiment.experiment_library import MOST_BYTES
+from stafette.lab.experiment import design, experiment_file, toml_limits
+from stafette.lab.experiment.design import Point
+from stafette.lab.experiment.experiment_file import InvalidExperiment
+from stafette.lab.experiment.reach import Reach
+from stafette.lab.experiment.toml_lines import line_of
 from stafette.web.lab import form
-from stafette.web.lab.form import Part
+from stafette.web.lab.editor_state import EditorState, Plan, TextProblem
+
+MOST_PROBLEMS = 200
+"""That are shown; nobody corrects more at a time."""
 
 BLANK = """\
 # What this experiment measures, and how.
@@ -43,80 +46,51 @@ run = {{ warm_up = 0.5, duration = 2.0, cool_down = 0.5, repetitions = 1 }}
 """
 
 
-@dataclass(frozen=True)
-class TextProblem:
-    """A problem of the text, which must be corrected."""
-
-    line: int | None
-    message: str
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What running the experiment takes."""
-
-    points: int
-    runs: int
-    """The minimum, if the number of repetitions depends on the results."""
-    seconds: float
-    """Of load, without starting and checking."""
-
-
-@dataclass(frozen=True)
-class EditorState:
-    """A text in the editor, after it was checked."""
-
-    toml: str
-    form: list[Part] | None
-    """None if the text is not TOML."""
-    problems: list[TextProblem]
-    plan: Plan | None
-    name: str | None
-    profiles: tuple[str, ...] = ()
-    experiment: Experiment | None = None
-
-
-def check(text: str, folder: Path, *, name: str | None = None) -> EditorState:
-    """Check a text, alone and with each of its profiles."""
-    if len(text.encode()) > MOST_BYTES:
-        raise InvalidRequest(f"the text is too long; an experiment has at most {MOST_BYTES:,} bytes")
+def check(text: str, folder: Path, *, name: str | None = None, reach: Reach | None = None) -> EditorState:
+    """Check a text, alone and with each of its profiles; with a reach, also what it would reach."""
     text = text.replace("\r\n", "\n")
     try:
-        tables = tomllib.loads(text)
+        tables = toml_limits.loads(text)
+    except toml_limits.TooLarge as error:
+        return EditorState(text, None, [TextProblem(None, error.sentence)], None, name)
     except (ValueError, RecursionError):
         tables = None
     profiles = tables.get("profiles") if tables else None
     profile_names = tuple(profiles) if isinstance(profiles, Mapping) else ()
-    experiment, problems = _parse(text, folder, name, None)
+    points, problems = _parse(text, folder, name, None, reach)
     messages = {problem.message for problem in problems}
-    for profile in profile_names if experiment else ():
-        for problem in _parse(text, folder, name, profile)[1]:
+    for profile in profile_names if points else ():
+        if len(problems) > MOST_PROBLEMS:
+            break
+        for problem in _parse(text, folder, name, profile, reach)[1]:
             if problem.message not in messages:
                 problems.append(TextProblem(problem.line, f"with the profile {profile}: {problem.message}"))
     return EditorState(
         toml=text,
         form=None if tables is None else form.parts(text),
-        problems=problems,
-        plan=None if experiment is None else _plan(experiment),
+        problems=problems[:MOST_PROBLEMS],
+        plan=_plan(points) if points else None,
         name=str(tables["name"]) if tables and isinstance(tables.get("name"), str) else name,
         profiles=profile_names,
-        experiment=experiment,
     )
 
 
 def _parse(
-    text: str, folder: Path, name: str | None, profile: str | None
-) -> tuple[Experiment | None, list[TextProblem]]:
+    text: str, folder: Path, name: str | None, profile: str | None, reach: Reach | None
+) -> tuple[list[Point], list[TextProblem]]:
+    """The points of the design, none if the text is not an experiment, and the problems."""
     try:
-        return experiment_file.parse(text, folder=folder, name=name, profile=profile), []
+        experiment = experiment_file.parse(text, folder=folder, name=name, profile=profile)
     except InvalidExperiment as error:
-        return None, [TextProblem(problem.line, problem.reason) for problem in error.problems]
-
-
-def _plan(experiment: Experiment) -> Plan:
-    setting = experiment.run.repetitions
-    repetitions = setting if isinstance(setting, int) else setting.least
+        return [], [TextProblem(problem.line, problem.reason) for problem in error.problems]
     points = design.points(experiment)
+    problems = [] if reach is None else list(reach.problems(points))
+    return points, [TextProblem(line_of(text, problem.keys, profile=profile), problem.reason) for problem in problems]
+
+
+def _plan(points: Sequence[Point]) -> Plan:
+    setting = points[0].experiment.run.repetitions  # which cannot vary
+    repetitions = setting if isinstance(setting, int) else setting.least
     seconds = sum(point.experiment.run.seconds for point in points) * repetitions
     return Plan(len(points), len(points) * repetitions, seconds)
 
@@ -129,12 +103,10 @@ def rename(text: str, name: str) -> str:
         return text
 
 
-def with_fields(text: str, fields: Mapping[str, Any]) -> str:
-    """The text with all fields of a form that differ from what the page had."""
-    for key, value in fields.items():
-        if not key.startswith("f:") or not isinstance(value, str):
-            continue
-        path = key[2:]
-        if value != fields.get(f"o:{path}", ""):
-            text = form.set_field(text, path, value)
-    return text
+def changes_of(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The fields of a form that differ from what the page had, with their values."""
+    return [
+        (key[2:], value)
+        for key, value in fields.items()
+        if key.startswith("f:") and isinstance(value, str) and value != fields.get(f"o:{key[2:]}", "")
+    ]

@@ -10,7 +10,6 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import tomlkit
@@ -19,7 +18,9 @@ from tomlkit.items import Item
 
 from stafette.errors import InvalidRequest
 from stafette.lab.behaviours import BUILT_IN
+from stafette.lab.experiment import toml_limits
 from stafette.lab.experiment.thresholds import METRICS
+from stafette.web.lab.editor_state import Field, Part
 
 ADD, REMOVE = "+", "-"
 """The last part of a field's path that adds or removes a group or factor."""
@@ -28,27 +29,6 @@ _KEY = re.compile(r"[A-Za-z0-9_-]+")
 MAIN_METRICS = ("throughput", "mean_ms", "p99_ms", "error_share")
 HINTS = {"throughput": ">= 1000", "errors": "== 0", "error_share": "< 0.01"}
 KINDS = ("single", "sweep", "factorial", "2k")
-
-
-@dataclass(frozen=True)
-class Field:
-    """One value of the experiment."""
-
-    path: str
-    label: str
-    value: str
-    hint: str = ""
-    choices: tuple[str, ...] = ()
-    kind: str = "text"
-    wide: bool = False
-
-
-@dataclass(frozen=True)
-class Part:
-    """Fields that belong together."""
-
-    title: str
-    fields: list[Field] = field(default_factory=list)
 
 
 def parts(text: str) -> list[Part]:
@@ -154,7 +134,7 @@ def _get(tables: Any, path: str) -> Any:
 
 def _tables(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return toml_limits.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"the text is not valid TOML, so the form cannot change it: {error}") from error
 

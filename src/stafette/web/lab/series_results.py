@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import re
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stafette.errors import NotFound
+from stafette.errors import InvalidRequest, NotFound, StafetteError
 from stafette.lab.series import archive, run_views, series_folder
 from stafette.lab.series.run_views import RunView
-from stafette.lab.series.series_folder import Series, SeriesNotFound
+from stafette.lab.series.series_folder import SERIES_NAME, Series, SeriesNotFound
 from stafette.runs.layout import ANALYSIS, LOGS, REPORT_FILE, RUNS, SERIES_FILE
 from stafette.statistics.intervals import interval
 
 if TYPE_CHECKING:
     from stafette.report.sections import Section
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+log = logging.getLogger(__name__)
+
 ACTIVE_STATES = ("waiting", "running")
 
 
 def find(folder: Path, name: str) -> Series:
     """A series by its name; a path or the name of an experiment finds nothing."""
-    if _NAME.fullmatch(name) is None or not (folder / name / SERIES_FILE).is_file():
+    if SERIES_NAME.fullmatch(name) is None or not (folder / name / SERIES_FILE).is_file():
         raise SeriesNotFound(f"there is no series {name[:100]}; it may have been removed")
     return Series(folder / name)
 
@@ -83,17 +85,21 @@ class Row:
     throughput: float | None
     mean_ms: float | None
     is_analysed: bool
+    is_imported: bool
 
 
 def list_series(folder: Path) -> list[Row]:
-    """All series, the newest first."""
-    return [_row(series) for series in reversed(series_folder.all_series(folder))]
+    """All series, the newest first, without those that are being deleted."""
+    rows = []
+    for series in reversed(series_folder.all_series(folder)):
+        with contextlib.suppress(FileNotFoundError, NotFound):
+            rows.append(_row(series))
+    return rows
 
 
 def _row(series: Series) -> Row:
     state = archive.state(series)
-    changed_at = (series.folder / SERIES_FILE).stat().st_mtime_ns
-    views = _read_views(series.folder) if state in ACTIVE_STATES else _cached_views(series.folder, changed_at)
+    views = _read_views(series.folder) if state in ACTIVE_STATES else _cached_views(series.folder, *_changes(series))
     finished = [view for view in views if view.state == "done"]
     return Row(
         series.name,
@@ -107,6 +113,7 @@ def _row(series: Series) -> Row:
         _mean(finished, "throughput"),
         _mean(finished, "mean_ms"),
         is_analysed(series),
+        bool(series.record.imported_at),
     )
 
 
@@ -114,8 +121,14 @@ def _read_views(folder: Path) -> list[RunView]:
     return run_views.views(Series(folder))
 
 
+def _changes(series: Series) -> tuple[int, int]:
+    """When the record of a series changed, and when a folder of its runs came or went."""
+    runs = series.folder / RUNS
+    return (series.folder / SERIES_FILE).stat().st_mtime_ns, runs.stat().st_mtime_ns if runs.is_dir() else 0
+
+
 @functools.lru_cache(maxsize=512)
-def _cached_views(folder: Path, _changed_at: int) -> list[RunView]:
+def _cached_views(folder: Path, _record_changed_at: int, _runs_changed_at: int) -> list[RunView]:
     """Records of runs can be long, and do not change unless the file of their series does."""
     return _read_views(folder)
 
@@ -149,7 +162,13 @@ def analysis(series: Series) -> Analysis:
     folder = series.folder / ANALYSIS
     if not is_analysed(series):
         raise NotFound(f"{series.name} has not been analysed; analyse it first")
-    return _cached_analysis(folder, (folder / REPORT_FILE).stat().st_mtime_ns)
+    try:
+        return _cached_analysis(folder, (folder / REPORT_FILE).stat().st_mtime_ns)
+    except StafetteError:
+        raise
+    except Exception as error:  # of files that anything may have written
+        log.warning("the analysis of %s cannot be read: %r", series.name, error)
+        raise InvalidRequest(f"the analysis of {series.name} cannot be read; analyse it again") from error
 
 
 @functools.lru_cache(maxsize=4)

@@ -10,13 +10,14 @@ from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response
 
 from stafette.errors import InvalidRequest
+from stafette.lab.experiment.experiment_file import read_text
 from stafette.lab.experiment.experiment_library import ExperimentEntry, Experiments, Kind, check_name
-from stafette.lab.experiment.file_tables import Experiment
-from stafette.lab.series.series_folder import own_behaviours, without_password
+from stafette.lab.experiment.toml_limits import MOST_BYTES
+from stafette.lab.series.series_folder import without_password
 from stafette.runs.layout import EXPERIMENT_FILE
 from stafette.web.access import Administrator, Operator, TheSite, Viewer
-from stafette.web.lab import editor, form, series_results
-from stafette.web.lab.editor import EditorState, TextProblem
+from stafette.web.lab import editor, series_results
+from stafette.web.lab.editor_state import EditorState
 from stafette.web.naming import path_segment
 from stafette.web.rendering import page, redirect
 from stafette.web.site import Site
@@ -32,21 +33,14 @@ def _experiments(site: Site) -> Experiments:
 
 @router.post("/check")
 async def check(
-    site: TheSite, _operator: Administrator, text: Annotated[str, Body(max_length=400_000)],
+    site: TheSite, _operator: Administrator, text: Annotated[str, Body(max_length=MOST_BYTES)],
     field: Annotated[str | None, Body(max_length=200)] = None, value: Annotated[str, Body(max_length=20_000)] = "",
     name: Annotated[str | None, Body(max_length=100)] = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Check a text; if a field of the form was changed, after putting it into the text."""
-    text = text.replace("\r\n", "\n")
-    refusals: list[TextProblem] = []
-    if field is not None:
-        try:
-            text = form.set_field(text, field, value)
-        except InvalidRequest as error:
-            refusals = [TextProblem(None, str(error))]
-    state = await asyncio.to_thread(editor.check, text, _experiments(site).folder, name=name)
+    state = await site.texts.check(text, name=name, changes=[] if field is None else [(field, value)])
     answer: dict[str, Any] = msgspec.to_builtins(
-        {"toml": state.toml, "form": state.form, "problems": [*refusals, *state.problems], "plan": state.plan}
+        {"toml": state.toml, "form": state.form, "problems": state.problems, "plan": state.plan}
     )
     return answer
 
@@ -57,8 +51,11 @@ async def new(
     kind: Annotated[str, Query(pattern="^(own|library|series|)$")] = "", name: str = "",
 ) -> Response:  # fmt: skip
     """A new experiment, or a copy of an experiment or of that of a series; only saving stores it."""
-    text = await asyncio.to_thread(_copy, site, kind, name) if kind else editor.BLANK.format(name=_new_name(site))
-    return await _page(request, site, operator, text, before=None)
+    if not kind:
+        return await _page(request, site, operator, editor.BLANK.format(name=_new_name(site)), before=None)
+    text, copy_name = await asyncio.to_thread(_copy, site, kind, name)
+    state = await site.texts.check(text, rename=copy_name)
+    return await _page(request, site, operator, text, before=None, state=state)
 
 
 def _new_name(site: Site) -> str:
@@ -67,22 +64,15 @@ def _new_name(site: Site) -> str:
     return next(name for name in names if name not in used)
 
 
-def _copy(site: Site, kind: str, name: str) -> str:
-    """The text of a copy, with a new name."""
+def _copy(site: Site, kind: str, name: str) -> tuple[str, str]:
+    """The text to copy, and a name for the copy."""
     experiments = _experiments(site)
     if kind == "series":
         series = series_results.find(site.job_queue.runs, name)
-        if files := own_behaviours(Experiment.model_validate(series.record.settings)):
-            raise InvalidRequest(
-                f"{name} has its own behaviours ({', '.join(files)}); copy it with `stafette lab clone`"
-            )
-        try:
-            text, original = (series.folder / EXPERIMENT_FILE).read_text(), series.record.experiment
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidRequest(f"cannot read the experiment of {name}: {error}") from error
+        text, original = read_text(series.folder / EXPERIMENT_FILE), series.record.experiment
     else:
         text, original = experiments.text(experiments.find("own" if kind == "own" else "library", name)), name
-    return editor.rename(text, experiments.free_name(original))
+    return text, experiments.free_name(original)
 
 
 @router.get("/experiments/{name:name}")
@@ -112,11 +102,8 @@ async def save(request: Request, site: TheSite, operator: Administrator) -> Resp
     fields = dict(await request.form())
     before = str(fields.get("before") or "") or None
     text = str(fields.get("text", "")).replace("\r\n", "\n")
-    try:
-        text = editor.with_fields(text, fields)
-    except InvalidRequest as error:
-        return await _page(request, site, operator, text, before=before, problem=str(error))
-    state = await asyncio.to_thread(editor.check, text, _experiments(site).folder, name=before)
+    state = await site.texts.check(text, name=before, changes=editor.changes_of(fields))
+    text = state.toml
     if fields.get("action") == "check" or state.problems:
         problem = "not saved; correct the problems listed below" if state.problems else None
         return await _page(request, site, operator, text, before=before, problem=problem, state=state)
@@ -125,20 +112,12 @@ async def save(request: Request, site: TheSite, operator: Administrator) -> Resp
         check_name(name)
         if name == NEW:
             raise InvalidRequest(f"{NEW!r} cannot be the name of an experiment; choose another")
-        if files := own_behaviours(state.experiment) if state.experiment else []:
-            _check_behaviour_files(site, files)
         experiment = _experiments(site).save(name, text, before)
     except InvalidRequest as error:
         return await _page(request, site, operator, text, before=before, problem=str(error), state=state)
     await site.console.audit.record(operator, "save experiment", experiment.name)
     url = f"/lab/experiments/{path_segment(experiment.name)}"
     return redirect(url, f"experiment {experiment.name} was saved")
-
-
-def _check_behaviour_files(site: Site, files: list[str]) -> None:
-    for file in files:
-        if not (_experiments(site).folder / file).is_file():
-            raise InvalidRequest(f"the behaviour file {file} is not in {_experiments(site).folder}; put it there first")
 
 
 async def _page(
@@ -148,7 +127,7 @@ async def _page(
     folder = saved.path.parent if saved else _experiments(site).folder
     stem = saved.path.stem if saved else before
     if state is None:
-        state = await asyncio.to_thread(editor.check, text, folder, name=stem)
+        state = await site.texts.check(text, folder=folder, name=stem)
     editable = operator.may_change and (saved is None or saved.kind == "own")
     values = {
         "state": state, "before": before, "problem": problem, "editable": editable,

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, UploadFile
 from fastapi.responses import Response
 
-from stafette.errors import InvalidRequest
+from stafette.errors import InvalidRequest, StafetteError
 from stafette.lab.experiment.experiment_library import Experiments
+from stafette.lab.jobs.job_child import JobChild
 from stafette.lab.series import archive, comparison
 from stafette.lab.series.differences import METRICS, Difference
 from stafette.statistics.intervals import LEVEL
@@ -24,6 +25,8 @@ router = APIRouter()
 
 UNITS = {"throughput": "requests/s", "mean_ms": "ms", "p50_ms": "ms", "p99_ms": "ms", "error_share": "share"}
 CHUNK_BYTES = 1 << 20
+IMPORT_SECONDS = 900.0
+"""How long an import may take; 64 GiB take some ten minutes."""
 
 
 @router.get("")
@@ -98,13 +101,34 @@ async def import_series(site: TheSite, operator: Administrator, file: UploadFile
         runs.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(prefix=".upload-", suffix=".zip", dir=runs) as copy:
             while chunk := await file.read(CHUNK_BYTES):
+                archive.check_room(runs, len(chunk))
                 copy.write(chunk)
             copy.flush()
             try:
-                series = await asyncio.to_thread(archive.unpack, Path(copy.name), runs)
+                name = await _import(Path(copy.name), runs)
             except InvalidRequest as error:
-                raise InvalidRequest(str(error).replace(copy.name, file.filename or "the file")) from error
+                raise InvalidRequest(str(error).replace(copy.name, (file.filename or "the file")[:100])) from error
     except OSError as error:
         raise InvalidRequest(f"cannot store the file in {runs}: {error.strerror}") from error
-    await site.console.audit.record(operator, "import series", series.name, file.filename or "")
-    return redirect(f"/lab/series/{path_segment(series.name)}", f"series {series.name} was imported")
+    await site.console.audit.record(operator, "import series", name, file.filename or "")
+    return redirect(f"/lab/series/{path_segment(name)}", f"series {name} was imported")
+
+
+async def _import(file: Path, runs: Path) -> str:
+    """Import a file in a process of its own; returns the name of the series."""
+    child = await JobChild.start("stafette.lab.jobs.import_process", Path("/"))
+    try:
+        async with asyncio.timeout(IMPORT_SECONDS):
+            end = await child.work({"file": str(file), "runs": str(runs)}, lambda _event: None)
+    except TimeoutError as error:
+        child.interrupt()  # it removes what it has unpacked
+        raise InvalidRequest(
+            f"{file} could not be unpacked within {IMPORT_SECONDS / 60:.0f} minutes; use `stafette lab import`"
+        ) from error
+    except StafetteError as error:
+        raise InvalidRequest(f"{file} could not be imported: {error}") from error
+    finally:
+        await child.close()
+    if (refusal := end.get("refusal")) is not None:
+        raise InvalidRequest(refusal)
+    return str(end["series"])

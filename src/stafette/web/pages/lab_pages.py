@@ -8,6 +8,15 @@ from stafette.errors import NotFound
 from stafette.web.access import Viewer
 
 router = APIRouter()
+switched_off = APIRouter()
+
+
+@switched_off.api_route("/lab", methods=["GET", "POST"])
+@switched_off.api_route("/lab/{rest:path}", methods=["GET", "POST"])
+async def say_switched_off(_operator: Viewer, rest: str = "") -> None:
+    """Say that there is no laboratory here."""
+    raise NotFound("the laboratory is switched off here; start the console without --no-lab")
+
 
 try:
     from stafette.web.pages import lab_editor, lab_list, lab_queue, lab_series

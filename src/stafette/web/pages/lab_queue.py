@@ -12,10 +12,8 @@ from fastapi.responses import Response, StreamingResponse
 
 from stafette.errors import InvalidRequest
 from stafette.lab.experiment.experiment_library import Experiments, Kind
-from stafette.lab.experiment.file_tables import Experiment
 from stafette.lab.jobs.job_progress import JobProgress
 from stafette.lab.jobs.job_records import Job
-from stafette.lab.series.series_folder import own_behaviours
 from stafette.runs.layout import SERIES_FILE
 from stafette.web.access import Administrator, TheSite, Viewer
 from stafette.web.lab import series_results
@@ -54,11 +52,7 @@ async def add_series(
     if what == "analyse":
         job = site.job_queue.add("analyse", series.record.experiment, series=name)
     elif what == "go on":
-        if files := own_behaviours(Experiment.model_validate(series.record.settings)):
-            raise InvalidRequest(
-                f"{name} has its own behaviours ({', '.join(files)}), and the console runs no code of a series;"
-                " run its experiment again to resume it"
-            )
+        await site.texts.check_series(series.folder)
         job = site.job_queue.add("run", series.record.experiment, series=name, profile=series.record.profile)
     else:
         raise InvalidRequest(f"there is no action {what[:40]!r} for a series; choose 'analyse' or 'go on'")

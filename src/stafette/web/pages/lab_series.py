@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response, StreamingResponse
 
-from stafette.errors import InvalidRequest, NotFound
+from stafette.errors import InvalidRequest, NotFound, StafetteError
 from stafette.lab.series import archive, run_views
 from stafette.lab.series.run_views import POINT_METRICS
 from stafette.lab.series.series_folder import Series
 from stafette.pipeline import default_analysis
+from stafette.runs import records
 from stafette.runs.layout import ANALYSIS, EXPERIMENT_FILE, REPORT_FILE
 from stafette.web import safety
 from stafette.web.access import Administrator, TheSite, Viewer
@@ -42,13 +42,19 @@ async def show(
 
         views = run_views.views(series)
         state = archive.state(series)
-        analysis = series_results.analysis(series) if series_results.is_analysed(series) else None
+        analysis, unreadable = None, None
+        if series_results.is_analysed(series):
+            try:
+                analysis = series_results.analysis(series)
+            except StafetteError as error:
+                unreadable = error.sentence
         return {
             "views": views,
             "points": run_views.points(views),
             "state": state,
             "verdict": series_results.verdict(state, views),
             "analysis": analysis,
+            "unreadable": unreadable,
             "why_no_analysis": default_analysis.why_not() if analysis is None else None,
             "dark": figures.DARK,
         }
@@ -57,13 +63,10 @@ async def show(
     values = {
         "series": series, "record": series.record, "settings": series.record.settings, "metrics": POINT_METRICS,
         "run": run, "queued": site.job_queue.uses(name),
-        "started": _moment(series.record.started_at), "ended": _moment(series.record.ended_at),
+        "started": records.moment(series.record.started_at), "ended": records.moment(series.record.ended_at),
+        "imported": records.moment(series.record.imported_at),
     }  # fmt: skip
     return page(request, "lab/series.html", {**results, **values})
-
-
-def _moment(text: str) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
 
 
 @router.get("/{name:name}/figures/{section}/{number}")
@@ -119,7 +122,7 @@ async def show_run(request: Request, site: TheSite, _operator: Viewer, name: str
         if record is None:
             raise NotFound(f"run {number} of {name} has not started yet")
         return {
-            "series": series, "record": record, "view": view, "started": _moment(record.started_at),
+            "series": series, "record": record, "view": view, "started": records.moment(record.started_at),
             "settings": pairs(record.settings).rows, "logs": series_results.logs(series, view.folder),
         }  # fmt: skip
 

@@ -15,6 +15,7 @@ from stafette.lab.experiment import design
 from stafette.lab.experiment.design import Point, order, points
 from stafette.lab.experiment.distribution import Uniform
 from stafette.lab.experiment.experiment_file import Design, Experiment, InvalidExperiment, parse
+from stafette.lab.experiment.file_checks import lookup_in
 
 BASE = """\
 name = "base"
@@ -142,7 +143,9 @@ def test_parameters_that_the_file_leaves_out_can_vary_and_tables_get_short_label
 
 def test_labels_fit_a_folder_and_differ_whatever_the_levels_are() -> None:
     urls = [f"postgresql://{'host/' * 60}{number}" for number in (1, 2)] + ["postgresql://a/b", "postgresql://a?b"]
-    found = points(made(kind="sweep", factors={"database": {"set": "system.database", "levels": urls}}), folder=Path())
+    found = points(
+        made(kind="sweep", factors={"database": {"set": "system.database", "levels": urls}}), lookup=lookup_in(Path())
+    )
     labels = [point.label for point in found]
     assert len(set(labels)) == 4
     assert all(re.fullmatch(r"database=[A-Za-z0-9._+-]{1,50}", label) for label in labels), labels
@@ -163,7 +166,7 @@ KEYS = ["system.brokers", "system.workers", "clients.alice.count", "clients.bob.
 )
 def test_a_2k_design_has_all_combinations_once(levels: dict[str, list[int]]) -> None:
     factors = {f"f{KEYS.index(key)}": {"set": key, "levels": pair} for key, pair in levels.items()}
-    found = points(made(kind="2k", factors=factors), folder=Path())
+    found = points(made(kind="2k", factors=factors), lookup=lookup_in(Path()))
     expected = [dict(zip(factors, chosen, strict=True)) for chosen in itertools.product(*levels.values())]
     assert [point.levels for point in found] == expected
     assert len({point.label for point in found}) == 2 ** len(levels)
@@ -265,4 +268,4 @@ def test_an_impossible_design_is_refused_with_its_line(text: str, problems: list
 )  # fmt: skip
 def test_what_cannot_vary_is_refused(path: str) -> None:
     with pytest.raises(InvalidExperiment, match="but there is no such key"):
-        points(made(kind="sweep", factors={"a": {"set": path, "levels": [1]}}), folder=Path())
+        points(made(kind="sweep", factors={"a": {"set": path, "levels": [1]}}), lookup=lookup_in(Path()))

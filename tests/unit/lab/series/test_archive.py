@@ -214,7 +214,7 @@ def test_a_behaviour_that_only_a_level_names_comes_along(runs: Path, tmp_path: P
 
 
 def test_a_clone_takes_nothing_from_outside_of_the_series(made: Series, tmp_path: Path) -> None:
-    made.record.settings["clients"]["own"]["behaviour"] = "../../secret.py:Own"
+    (made.folder / "experiment.toml").write_text(EXPERIMENT.replace("own/behaviour.py", "../../secret.py"))
     with pytest.raises(InvalidRequest, match="outside the folder of the series"):
         archive.clone(made, tmp_path / "copy.toml")
 
