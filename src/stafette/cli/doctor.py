@@ -31,6 +31,7 @@ from stafette.database import connect as database
 from stafette.database import schema
 from stafette.database.durability import require_suitable
 from stafette.database.embedded import LOOPBACK, EmbeddedPostgres
+from stafette.database.masking import masked
 from stafette.errors import StafetteError
 
 OLDEST_PYTHON = (3, 11)
@@ -134,9 +135,7 @@ def _python() -> list[Finding]:
 
 def _postgresql(current: settings.Settings) -> list[Finding]:
     if current.database is not None:
-        external = Finding(
-            "PostgreSQL", "ok", f"{database.without_password(current.database)}, not managed by Stafette"
-        )
+        external = Finding("PostgreSQL", "ok", f"{masked(current.database)}, not managed by Stafette")
         return [external, *_check_database(current.database)]
     server = EmbeddedPostgres(current.data)
     findings = [Finding("PostgreSQL's programs", "ok", str(server.bin("postgres").parent))]

@@ -164,7 +164,7 @@ def clone(
     paths = archive.clone(series, target)
     _show_result({"file": str(target), "behaviours": [str(path) for path in paths if path != target]}, as_json=as_json)
     profile = f" --profile {series.record.profile}" if series.record.profile else ""
-    if ":***@" in target.read_text():
+    if "***" in target.read_text():
         say("the copy has no database password; add it")
     say(f"edit the file, and run it with `stafette lab run {target}{profile}`")
 

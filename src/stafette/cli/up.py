@@ -18,8 +18,8 @@ from stafette.cli.db import Data
 from stafette.cli.exits import CANNOT_CONNECT
 from stafette.cli.output import Json, say, show_json, show_record
 from stafette.database import schema
-from stafette.database.connect import without_password
 from stafette.database.embedded import EmbeddedPostgres
+from stafette.database.masking import masked
 from stafette.errors import InvalidRequest, Unavailable
 
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the broker; 0 takes any free port.")]
@@ -42,7 +42,7 @@ def up(
     current = settings.load(data=data)
     if current.database is not None:
         raise InvalidRequest(
-            f"the database is {without_password(current.database)}, which Stafette does not manage;"
+            f"the database is {masked(current.database)}, which Stafette does not manage;"
             " use `stafette broker` and `stafette web` with it, or unset STAFETTE_DATABASE"
         )
     server = EmbeddedPostgres(current.data)

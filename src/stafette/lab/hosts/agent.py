@@ -32,11 +32,15 @@ LINE_BYTES = 64 * 1024 * 1024
 
 
 class StartProcess(msgspec.Struct, frozen=True, tag=True):
-    """Start a process; its standard output comes back line by line, its errors go to the log."""
+    """Start a process; its standard output comes back line by line, its errors go to the log.
+
+    What is secret is in its environment, which only its own user can read, not in its command.
+    """
 
     name: str
     command: list[str]
     log: str
+    environment: dict[str, str] = {}
 
 
 class WriteLine(msgspec.Struct, frozen=True, tag=True):
@@ -177,6 +181,7 @@ class Agent:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
+                env=os.environ | start.environment,
                 start_new_session=True,
                 limit=LINE_BYTES,
             )

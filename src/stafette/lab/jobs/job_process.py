@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from stafette.database import laboratory
+from stafette.database import laboratory, masking
 from stafette.errors import InvalidRequest, StafetteError
 from stafette.lab.experiment import design, experiment_file
 from stafette.lab.experiment.experiment_file import Experiment
@@ -71,7 +71,7 @@ class _JobRun:
         if job.series is not None:
             folder = runs / job.series
             text, name = (folder / EXPERIMENT_FILE).read_text(), Series(folder).record.experiment
-            if f":{series_folder.MASK}@" not in text:
+            if masking.MASK not in text:
                 return Series(folder, experiment_file.parse(text, folder=folder, profile=job.profile, name=name))
         if job.file is None:
             raise InvalidRequest("the password of its database is not stored; run its experiment again instead")

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from stafette.database.masking import masked_tables, masked_toml
 from stafette.errors import InvalidRequest, NotFound, StafetteError
 from stafette.files import try_lock
 from stafette.lab.experiment import design
@@ -27,8 +28,6 @@ from stafette.statistics.intervals import precise_enough
 
 LOCK_SECONDS = 15.0
 POLL_SECONDS = 0.1
-_PASSWORD = re.compile(r"(postgres(?:ql)?://[^\s:/@\"']*:)[^\s@\"']*@")
-MASK = "***"
 _NUMBERED = re.compile(r"(.+)-(\d{4,})")
 
 
@@ -40,6 +39,7 @@ class Series:
         self.experiment = experiment
         """The experiment to run, with passwords, which the record does not have; None for reading only."""
         self.record = records.read(folder / SERIES_FILE, SeriesRecord)
+        self.record.settings = masked_tables(self.record.settings)  # an earlier version masked less
 
     @property
     def name(self) -> str:
@@ -155,7 +155,7 @@ def _create(runs: Path, experiment: Experiment, series_fingerprint: str, *, file
         experiment.design.order,
     )
     folder = _new_folder(runs, experiment.name)
-    (folder / EXPERIMENT_FILE).write_text(without_password(file.read_text()))
+    (folder / EXPERIMENT_FILE).write_text(masked_toml(file.read_text()))
     for name in own_behaviours(experiment):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file.parent / name, folder / name)
@@ -175,15 +175,9 @@ def _create(runs: Path, experiment: Experiment, series_fingerprint: str, *, file
 
 
 def settings(experiment: Experiment) -> dict[str, Any]:
-    """The tables of an experiment, without the password."""
-    tables = experiment.model_dump(mode="json")
-    tables["system"]["database"] = without_password(tables["system"]["database"])
+    """The tables of an experiment, with database URLs masked."""
+    tables: dict[str, Any] = masked_tables(experiment.model_dump(mode="json"))
     return tables
-
-
-def without_password(text: str) -> str:
-    """The text with the passwords of databases masked."""
-    return _PASSWORD.sub(rf"\1{MASK}@", text)
 
 
 def _fingerprint_with_behaviours(experiment: Experiment, folder: Path) -> str:

@@ -9,10 +9,11 @@ import msgspec
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response
 
+from stafette.database.masking import masked_toml
 from stafette.errors import InvalidRequest
 from stafette.lab.experiment.experiment_library import ExperimentEntry, Experiments, Kind, check_name
 from stafette.lab.experiment.file_tables import Experiment
-from stafette.lab.series.series_folder import own_behaviours, without_password
+from stafette.lab.series.series_folder import own_behaviours
 from stafette.runs.layout import EXPERIMENT_FILE
 from stafette.web.access import Administrator, Operator, TheSite, Viewer
 from stafette.web.lab import editor, form, series_results
@@ -102,7 +103,7 @@ async def _show(request: Request, site: Site, operator: Operator, kind: Kind, na
     experiment = experiments.find(kind, name)
     text = experiments.text(experiment)
     if not operator.may_change:
-        text = without_password(text)
+        text = masked_toml(text)
     return await _page(request, site, operator, text, before=name, saved=experiment)
 
 
