@@ -10,7 +10,8 @@ from pathlib import Path
 
 import typer
 
-from stafette.cli import analyze, lab_runs
+from stafette import settings
+from stafette.cli import analyze, lab_runs, privileges
 from stafette.cli.exits import ERROR, INTERRUPTED, THRESHOLD
 from stafette.cli.lab_progress import Follower
 from stafette.cli.output import say, show_json, show_table
@@ -28,6 +29,7 @@ def make(
 ) -> None:
     """Start or continue a series, wait for its end, and show its runs; `resume_command` would continue it."""
     series = series_folder.begin(runs, experiment_file.read(file, profile), file=file, profile=profile, new=new)
+    privileges.drop_in(series.folder, settings.load().data)
     runs_of_series = series.record.runs
     if archive.is_running(series):
         say(f"series {series.name} is being run by another process; waiting for its end")

@@ -12,13 +12,14 @@ import typer
 
 from stafette import settings
 from stafette.broker.control import ask_all
-from stafette.cli import web
+from stafette.cli import privileges, web
 from stafette.cli.broker_link import running_url
 from stafette.cli.db import Data
 from stafette.cli.exits import CANNOT_CONNECT
 from stafette.cli.output import Json, say, show_json, show_record
 from stafette.database import schema
 from stafette.database.embedded import EmbeddedPostgres
+from stafette.database.embedded.server_user import ServerUser
 from stafette.database.masking import masked
 from stafette.errors import InvalidRequest, Unavailable
 
@@ -45,6 +46,7 @@ def up(
             f"the database is {masked(current.database)}, which Stafette does not manage;"
             " use `stafette broker` and `stafette web` with it, or unset STAFETTE_DATABASE"
         )
+    user = privileges.prepare(current.data)
     server = EmbeddedPostgres(current.data)
     server.start()
     asyncio.run(schema.migrate(server.url))
@@ -58,6 +60,8 @@ def up(
         show_json(_running_services(current.data, server))
     say(f"database  {server.url}")
     say(f"data      {current.data.resolve()}")
+    if user is not None:
+        say(f"user      {user.name}")
     say(f"stop with `stafette down{'' if data is None else f' --data {data}'}`")
 
 
@@ -119,7 +123,7 @@ def _start(kind: str, data: Path, flag: str, port: int) -> str:
     """Start a process in the background, and return its URL, the first line that it prints."""
     log = data / f"{kind}.log"
     command = [sys.executable, "-m", "stafette", kind, "--data", str(data), "--port", str(port)]
-    with log.open("ab") as errors:
+    with ServerUser.of(data / "postgres").open(log) as errors:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 import typer
 
 from stafette import settings
+from stafette.cli import privileges
 from stafette.cli.db import Data, Database, database_url
 from stafette.cli.lazy import without_gc
 from stafette.cli.output import Json, say, show_json
@@ -75,7 +76,11 @@ def web(
         database=url, data=current.data, runs=current.runs_folder, experiments=current.experiments_folder,
         broker=broker, secure=tls_certificate is not None, unsafe_durability=unsafe_durability,
     )  # fmt: skip
-    asyncio.run(serve(address, site, lambda url: print(url, flush=True)))
+
+    def drop() -> None:
+        privileges.drop(current.data, current.runs_folder, current.experiments_folder)
+
+    asyncio.run(serve(address, site, lambda url: print(url, flush=True), before_listening=drop))
 
 
 @app.command()

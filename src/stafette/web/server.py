@@ -12,7 +12,7 @@ from pathlib import Path
 import uvicorn
 
 from stafette.broker.control import Control
-from stafette.broker.listening import bind, check_protection, port_of
+from stafette.broker.listening import bind, check_protection, port_of, tls_context
 from stafette.web.app import make_app
 from stafette.web.site import WebSettings, open_site
 
@@ -52,12 +52,21 @@ class _Server(uvicorn.Server):
             self._on_started()
 
 
-async def serve(address: Address, settings: WebSettings, on_started: Callable[[str], None]) -> None:
-    """Serve until stopped; calls `on_started` with the URL."""
+async def serve(
+    address: Address,
+    settings: WebSettings,
+    on_started: Callable[[str], None],
+    *,
+    before_listening: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until stopped; calls `before_listening` when the port is bound and the key is read, `on_started` with the
+    URL."""
     check_protection(address.host, address.tls_certificate, address.tls_key, insecure=address.insecure)
     async with open_site(settings):
         pass  # problems with the database show before anything listens
     sockets = bind(address.host, address.port)
+    tls = None if address.tls_certificate is None else tls_context(address.tls_certificate, address.tls_key)
+    before_listening()
     url = address.url(port_of(sockets))
     server = _Server(
         uvicorn.Config(
@@ -66,8 +75,7 @@ async def serve(address: Address, settings: WebSettings, on_started: Callable[[s
             access_log=False,
             lifespan="on",
             server_header=False,
-            ssl_certfile=address.tls_certificate,
-            ssl_keyfile=address.tls_key,
+            ssl_context_factory=None if tls is None else lambda *_: tls,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         ),
         on_started=lambda: on_started(url),

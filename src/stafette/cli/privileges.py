@@ -1,0 +1,180 @@
+"""What root starts runs as an unprivileged user: the one who owns the data folder or its cluster, else `stafette` or
+`postgres` (ADR 24).
+
+A process gives up root's rights itself, when it has what only root could get (a port below 1024, the key of a
+certificate) and before it listens; its children never have them. The data folder stays root's, and the user may pass
+it; what is in it changes hands. Folders above stay as they are: where they bar the user, the process says so and stays
+root.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import pwd
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import stafette
+from stafette.cli.output import say
+from stafette.database.embedded import EmbeddedPostgres
+from stafette.database.embedded.cluster import make_data_folder
+from stafette.database.embedded.server_user import ServerUser
+from stafette.errors import InvalidRequest
+from stafette.files import PRIVATE, keep_private, trusted_owners
+
+FOLDERS = ("run", "runs", "experiments", "web")
+"""What processes keep in the data folder, beside the cluster."""
+LOGS = ("broker.log", "web.log")
+SERVER = ("postgres", "postgres.new", "postgres.log", "postgres.lock", "postgres.alive", "postgres.password", "sockets")
+
+log = logging.getLogger(__name__)
+
+
+def prepare(data: Path) -> ServerUser | None:
+    """Make the data folder, or mend what an earlier version left open in it; returns whom root's processes become.
+
+    None for an ordinary user, and for root where nobody else gets to what is needed, which is said.
+    """
+    keep_private()
+    data = data.resolve()
+    user = _service_user(data)
+    with suppress(OSError):  # with a database elsewhere all works without it
+        make_data_folder(data, user)
+        _make_private(data)
+    if user.uid == os.geteuid() or _is_barred(user, data):
+        return None
+    if data.exists() and data.stat().st_uid == 0:
+        for name in FOLDERS:
+            (data / name).mkdir(mode=0o700, exist_ok=True)
+        for name in (*FOLDERS, *LOGS):
+            if (data / name).exists():
+                user.adopt(data / name)
+    return user
+
+
+def drop(data: Path, *folders: Path) -> None:
+    """Become the unprivileged user if this is root; `folders` are those, beside the data folder, that are written."""
+    user = prepare(data)
+    if user is not None and all(_may_write(user, folder) for folder in folders):
+        become(user)
+        _say(f"this runs as user {user.name}, not as root")
+
+
+def drop_in(series: Path, data: Path) -> None:
+    """The same for the laboratory, which writes into the folder of a series that root has just made or opened."""
+    keep_private()
+    if os.geteuid() != 0:
+        return
+    user = prepare(data) if series.is_relative_to(data.resolve()) else _service_user(data)
+    if user is not None and not _is_barred(user, series.parent):
+        user.adopt(series)
+        become(user)
+        _say(f"this runs as user {user.name}, not as root")
+
+
+def become(user: ServerUser) -> None:
+    """Give up root's rights, in all threads and for good."""
+    os.setgroups([])
+    os.setresgid(user.gid, user.gid, user.gid)
+    os.setresuid(user.uid, user.uid, user.uid)
+    try:
+        home = pwd.getpwuid(user.uid).pw_dir
+    except KeyError:
+        home = "/"
+    os.environ.update(HOME=home, USER=user.name, LOGNAME=user.name)
+    for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "MAIL"):
+        os.environ.pop(name, None)  # root's
+
+
+def _say(line: str, level: int = logging.INFO) -> None:
+    """To the log of a process that has one, else to standard error."""
+    if logging.getLogger().handlers:
+        log.log(level, line)
+    else:
+        say(line)
+
+
+def open_entries(data: Path) -> Iterator[Path]:
+    """What Stafette keeps in a data folder and other users can read or write."""
+    for name in (*FOLDERS, *LOGS, *SERVER):
+        path = data / name
+        try:
+            status = path.lstat()
+        except OSError:
+            continue
+        if not stat.S_ISLNK(status.st_mode) and status.st_mode & PRIVATE:
+            yield path
+
+
+def _make_private(data: Path) -> None:
+    """Close to others what an earlier version made as the umask said; in a folder whose names only we can change."""
+    if data.stat().st_uid in trusted_owners():
+        for path in open_entries(data):
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & ~PRIVATE)
+
+
+def _service_user(data: Path) -> ServerUser:
+    """Our own user or, for root, the unprivileged one."""
+    user = ServerUser.of(data / "postgres")
+    if os.geteuid() != 0 or not user.is_nobody:
+        return user
+    if EmbeddedPostgres(data).running:
+        raise InvalidRequest(
+            f"PostgreSQL in {data} runs as nobody, as whom other programs run, too; stop it with"
+            f" `stafette db stop --data {data}` and start again"
+        )
+    return ServerUser.candidate()
+
+
+def _is_barred(user: ServerUser, folder: Path) -> bool:
+    """Whether this user cannot run our code or get to a folder, which is said.
+
+    Root's data folder is opened to the user's group, to pass, if there is nothing in it but ours.
+    """
+    if folder.exists():
+        status = folder.stat()
+        ours = {*FOLDERS, *LOGS, *SERVER}
+        if (
+            status.st_uid == 0
+            and not status.st_mode & stat.S_ISVTX
+            and user.reaches(folder.parent)
+            and {path.name for path in folder.iterdir()} <= ours
+        ):
+            os.chown(folder, -1, user.gid)
+            folder.chmod(0o710)
+    barred = user.first_unreadable(_code())
+    if barred is None and folder.exists() and not user.reaches(folder):
+        barred = folder
+    if barred is not None:
+        _say(
+            f"this runs as root, because user {user.name} cannot get to {barred}; use folders that all users can enter",
+            logging.WARNING,
+        )
+    return barred is not None
+
+
+def _may_write(user: ServerUser, folder: Path) -> bool:
+    """Whether this user may write in a folder, which is made if it is missing; if not, that is said."""
+    if not folder.exists():
+        folder.mkdir(mode=0o700, parents=True)
+        os.chown(folder, *user)
+    if user.run(["test", "-w", folder.resolve()]) == 0:
+        return True
+    _say(
+        f"this runs as root, because user {user.name} cannot write in {folder};"
+        f" `chown -R {user.name} {folder}` lets it",
+        logging.WARNING,
+    )
+    return False
+
+
+def _code() -> list[Path]:
+    """Python, our package and a library: what children load."""
+    library = importlib.util.find_spec("asyncpg")
+    origins = [library.origin] if library and library.origin else []
+    return [Path(path) for path in (sys.executable, os.__file__, stafette.__file__, *origins)]
