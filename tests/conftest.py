@@ -74,9 +74,24 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for java in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
         os.environ.setdefault(java, SHORT_LIVED)
+    if os.geteuid() == 0:
+        pytest.TempPathFactory.mktemp = _make_enterable  # type: ignore[method-assign]
     if "TMPDIR" not in os.environ and _has_room(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # it may have been chosen before
+
+
+_mktemp = pytest.TempPathFactory.mktemp
+
+
+def _make_enterable(self: pytest.TempPathFactory, basename: str, numbered: bool = True) -> Path:
+    """A folder that can be passed: what root's tests start runs as an unprivileged user, who must get to it."""
+    path = _mktemp(self, basename, numbered)
+    for folder in (path, *path.parents):
+        status = folder.stat()
+        if status.st_uid == 0 and status.st_mode & 0o777 == 0o700:
+            folder.chmod(0o711)
+    return path
 
 
 def _has_room(folder: Path) -> bool:

@@ -26,6 +26,8 @@ DEFAULT_LIMITS = Limits()
 FIRST_FREE_PORT = 1024
 """Those below are for root alone."""
 
+log = logging.getLogger(__name__)
+
 app = typer.Typer(invoke_without_command=True, add_completion=False)
 ctl = typer.Typer(help="Commands for the running brokers of a data folder.", no_args_is_help=True)
 app.add_typer(ctl, name="ctl")
@@ -139,9 +141,11 @@ def broker(
             f" {FIRST_FREE_PORT} on"
         )
     listening = bind(host, port) if workers == 1 else None
-    privileges.drop(current.data, *([trace] if trace else []))
+    identity = privileges.drop(current.data, *([trace] if trace else []))
 
     def print_url(port: int) -> None:
+        if identity.sentence:
+            log.info(identity.sentence)
         print(broker_settings.url(port), flush=True)
 
     if workers > 1:

@@ -29,7 +29,8 @@ def make(
 ) -> None:
     """Start or continue a series, wait for its end, and show its runs; `resume_command` would continue it."""
     series = series_folder.begin(runs, experiment_file.read(file, profile), file=file, profile=profile, new=new)
-    privileges.drop_in(series.folder, settings.load().data)
+    if sentence := privileges.drop_in(series.folder, settings.load().data).sentence:
+        say(sentence)
     runs_of_series = series.record.runs
     if archive.is_running(series):
         say(f"series {series.name} is being run by another process; waiting for its end")

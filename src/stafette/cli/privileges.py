@@ -10,7 +10,6 @@ root.
 from __future__ import annotations
 
 import importlib.util
-import logging
 import os
 import pwd
 import stat
@@ -18,9 +17,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import stafette
-from stafette.cli.output import say
 from stafette.database.embedded import EmbeddedPostgres
 from stafette.database.embedded.cluster import make_data_folder
 from stafette.database.embedded.server_user import ServerUser
@@ -32,49 +31,69 @@ FOLDERS = ("run", "runs", "experiments", "web")
 LOGS = ("broker.log", "web.log")
 SERVER = ("postgres", "postgres.new", "postgres.log", "postgres.lock", "postgres.alive", "postgres.password", "sockets")
 
-log = logging.getLogger(__name__)
+
+class Identity(NamedTuple):
+    """Whom root's processes become, and a sentence about it; for an ordinary user neither."""
+
+    user: ServerUser | None = None
+    sentence: str = ""
 
 
-def prepare(data: Path) -> ServerUser | None:
-    """Make the data folder, or mend what an earlier version left open in it; returns whom root's processes become.
-
-    None for an ordinary user, and for root where nobody else gets to what is needed, which is said.
-    """
+def prepare(data: Path) -> Identity:
+    """Make the data folder, or mend what an earlier version left open in it; returns whom root's processes become."""
     keep_private()
     data = data.resolve()
     user = _service_user(data)
     with suppress(OSError):  # with a database elsewhere all works without it
         make_data_folder(data, user)
         _make_private(data)
-    if user.uid == os.geteuid() or _is_barred(user, data):
-        return None
+    if user.uid == os.geteuid():
+        return Identity()
+    if barrier := _barrier(user, data):
+        return _still_root(f"user {user.name} cannot get to {barrier}; use folders that all users can enter")
     if data.exists() and data.stat().st_uid == 0:
         for name in FOLDERS:
             (data / name).mkdir(mode=0o700, exist_ok=True)
         for name in (*FOLDERS, *LOGS):
             if (data / name).exists():
                 user.adopt(data / name)
-    return user
+    return Identity(user, f"this runs as user {user.name}, not as root")
 
 
-def drop(data: Path, *folders: Path) -> None:
+def drop(data: Path, *folders: Path) -> Identity:
     """Become the unprivileged user if this is root; `folders` are those, beside the data folder, that are written."""
-    user = prepare(data)
-    if user is not None and all(_may_write(user, folder) for folder in folders):
-        become(user)
-        _say(f"this runs as user {user.name}, not as root")
+    identity = prepare(data)
+    if identity.user is None:
+        return identity
+    for folder in folders:
+        if not _may_write(identity.user, folder):
+            name = identity.user.name
+            return _still_root(f"user {name} cannot write in {folder}; `chown -R {name} {folder}` lets it")
+    become(identity.user)
+    return identity
 
 
-def drop_in(series: Path, data: Path) -> None:
+def drop_in(series: Path, data: Path) -> Identity:
     """The same for the laboratory, which writes into the folder of a series that root has just made or opened."""
     keep_private()
     if os.geteuid() != 0:
-        return
-    user = prepare(data) if series.is_relative_to(data.resolve()) else _service_user(data)
-    if user is not None and not _is_barred(user, series.parent):
-        user.adopt(series)
-        become(user)
-        _say(f"this runs as user {user.name}, not as root")
+        return Identity()
+    if series.is_relative_to(data.resolve()):
+        identity = prepare(data)
+    else:
+        user = _service_user(data)
+        identity = Identity(user, f"this runs as user {user.name}, not as root")
+    if identity.user is None:
+        return identity
+    if barrier := _barrier(identity.user, series.parent):
+        return _still_root(f"user {identity.user.name} cannot get to {barrier}; name another folder with --runs")
+    identity.user.adopt(series)
+    become(identity.user)
+    return identity
+
+
+def _still_root(reason: str) -> Identity:
+    return Identity(None, f"this runs as root, because {reason}")
 
 
 def become(user: ServerUser) -> None:
@@ -89,14 +108,6 @@ def become(user: ServerUser) -> None:
     os.environ.update(HOME=home, USER=user.name, LOGNAME=user.name)
     for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "MAIL"):
         os.environ.pop(name, None)  # root's
-
-
-def _say(line: str, level: int = logging.INFO) -> None:
-    """To the log of a process that has one, else to standard error."""
-    if logging.getLogger().handlers:
-        log.log(level, line)
-    else:
-        say(line)
 
 
 def open_entries(data: Path) -> Iterator[Path]:
@@ -131,46 +142,29 @@ def _service_user(data: Path) -> ServerUser:
     return ServerUser.candidate()
 
 
-def _is_barred(user: ServerUser, folder: Path) -> bool:
-    """Whether this user cannot run our code or get to a folder, which is said.
+def _barrier(user: ServerUser, folder: Path) -> Path | None:
+    """What keeps this user from running our code or from a folder.
 
-    Root's data folder is opened to the user's group, to pass, if there is nothing in it but ours.
+    A folder of root's is opened to the user's group, to pass, if there is nothing in it but ours.
     """
-    if folder.exists():
-        status = folder.stat()
-        ours = {*FOLDERS, *LOGS, *SERVER}
-        if (
-            status.st_uid == 0
-            and not status.st_mode & stat.S_ISVTX
-            and user.reaches(folder.parent)
-            and {path.name for path in folder.iterdir()} <= ours
-        ):
-            os.chown(folder, -1, user.gid)
-            folder.chmod(0o710)
-    barred = user.first_unreadable(_code())
-    if barred is None and folder.exists() and not user.reaches(folder):
-        barred = folder
-    if barred is not None:
-        _say(
-            f"this runs as root, because user {user.name} cannot get to {barred}; use folders that all users can enter",
-            logging.WARNING,
-        )
-    return barred is not None
+    if (barrier := user.first_unreadable(_code())) is not None or not folder.exists():
+        return barrier
+    if user.reaches(folder):
+        return None
+    status, ours = folder.stat(), {*FOLDERS, *LOGS, *SERVER}
+    is_ours = status.st_uid == 0 and {path.name for path in folder.iterdir()} <= ours
+    if is_ours and user.reaches(folder.parent):
+        os.chown(folder, -1, user.gid)
+        folder.chmod(0o710)
+    return None if user.reaches(folder) else folder
 
 
 def _may_write(user: ServerUser, folder: Path) -> bool:
-    """Whether this user may write in a folder, which is made if it is missing; if not, that is said."""
+    """Whether this user may write in a folder, which is made if it is missing."""
     if not folder.exists():
         folder.mkdir(mode=0o700, parents=True)
         os.chown(folder, *user)
-    if user.run(["test", "-w", folder.resolve()]) == 0:
-        return True
-    _say(
-        f"this runs as root, because user {user.name} cannot write in {folder};"
-        f" `chown -R {user.name} {folder}` lets it",
-        logging.WARNING,
-    )
-    return False
+    return user.run(["test", "-w", folder.resolve()]) == 0
 
 
 def _code() -> list[Path]:

@@ -46,7 +46,7 @@ def up(
             f"the database is {masked(current.database)}, which Stafette does not manage;"
             " use `stafette broker` and `stafette web` with it, or unset STAFETTE_DATABASE"
         )
-    user = privileges.prepare(current.data)
+    identity = privileges.prepare(current.data)
     server = EmbeddedPostgres(current.data)
     server.start()
     asyncio.run(schema.migrate(server.url))
@@ -60,8 +60,8 @@ def up(
         show_json(_running_services(current.data, server))
     say(f"database  {server.url}")
     say(f"data      {current.data.resolve()}")
-    if user is not None:
-        say(f"user      {user.name}")
+    if identity.sentence:
+        say(f"user      {identity.sentence}")
     say(f"stop with `stafette down{'' if data is None else f' --data {data}'}`")
 
 

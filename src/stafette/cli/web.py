@@ -78,7 +78,9 @@ def web(
     )  # fmt: skip
 
     def drop() -> None:
-        privileges.drop(current.data, current.runs_folder, current.experiments_folder)
+        identity = privileges.drop(current.data, current.runs_folder, current.experiments_folder)
+        if identity.sentence:
+            logging.getLogger(__name__).info(identity.sentence)
 
     asyncio.run(serve(address, site, lambda url: print(url, flush=True), before_listening=drop))
 
