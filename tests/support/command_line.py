@@ -95,6 +95,8 @@ def _run_main(
         patch.setattr("sys.stdout", stdout)
         patch.setattr("sys.stderr", stderr)
         patch.setattr("gc.freeze", lambda: None)  # a process that ends needs no collection; this one does
+        patch.setattr("stafette.cli.privileges.become", lambda user: None)  # this process stays who it is
+        patch.setattr("stafette.cli.privileges.keep_private", lambda: None)
         if threading.current_thread() is not threading.main_thread():
             patch.setattr("signal.signal", lambda number, handler: None)  # which Python refuses here; nobody sends any
         code = _exit_code_of_main()

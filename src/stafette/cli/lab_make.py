@@ -29,8 +29,11 @@ def make(
 ) -> None:
     """Start or continue a series, wait for its end, and show its runs; `resume_command` would continue it."""
     series = series_folder.begin(runs, experiment_file.read(file, profile), file=file, profile=profile, new=new)
-    if sentence := privileges.drop_in(series.folder, settings.load().data).sentence:
-        say(sentence)
+    experiment = series.experiment
+    if experiment is None or experiment.hosts is None:  # else root's keys lead to the other machines
+        identity = privileges.drop_in(series.folder, settings.load().data)
+        if identity.user is None and identity.sentence:
+            say(identity.sentence)
     runs_of_series = series.record.runs
     if archive.is_running(series):
         say(f"series {series.name} is being run by another process; waiting for its end")
