@@ -230,5 +230,9 @@ def import_(
         from stafette.lab.series import archive
     if not file.is_file():
         raise InvalidRequest(f"there is no file {file}")
+    from stafette.cli import privileges
+
+    privileges.keep_private()
     series = archive.unpack(file, _folder(runs))
+    privileges.give_to_owner(series.folder)
     _show_result({"series": series.name, "folder": str(series.folder)}, as_json=as_json)

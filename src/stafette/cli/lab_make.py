@@ -28,6 +28,7 @@ def make(
     file: Path, *, profile: str | None, runs: Path, new: bool, report: bool, as_json: bool, resume_command: list[str]
 ) -> None:
     """Start or continue a series, wait for its end, and show its runs; `resume_command` would continue it."""
+    privileges.keep_private()
     series = series_folder.begin(runs, experiment_file.read(file, profile), file=file, profile=profile, new=new)
     experiment = series.experiment
     if experiment is None or experiment.hosts is None:  # else root's keys lead to the other machines

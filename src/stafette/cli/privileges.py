@@ -92,6 +92,13 @@ def drop_in(series: Path, data: Path) -> Identity:
     return identity
 
 
+def give_to_owner(folder: Path) -> None:
+    """Give what root has made to whom the folder above belongs: the console could not read it otherwise."""
+    owner = folder.parent.stat()
+    if os.geteuid() == 0 and owner.st_uid != 0:
+        ServerUser(owner.st_uid, owner.st_gid).adopt(folder)
+
+
 def _still_root(reason: str) -> Identity:
     return Identity(None, f"this runs as root, because {reason}")
 

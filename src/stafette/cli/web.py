@@ -68,10 +68,11 @@ def web(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("asyncpg").setLevel(logging.ERROR)  # its warnings are tracebacks of errors that we log anyway
     current, url = settings.load(data=data, database=database), database_url(data, database)
+    address = Address(host, port, tls_certificate, tls_key, insecure)
+    address.check()
     secret = asyncio.run(with_console(url, operators.first_secret))
     if secret is not None:
         say(secret_line(secret))
-    address = Address(host, port, tls_certificate, tls_key, insecure)
     site = WebSettings(
         database=url, data=current.data, runs=current.runs_folder, experiments=current.experiments_folder,
         broker=broker, secure=tls_certificate is not None, unsafe_durability=unsafe_durability,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,15 @@ class Address:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     insecure: bool = False
+
+    def check(self) -> None:
+        """Raises InvalidRequest if TLS is misconfigured, or is missing although other machines can connect."""
+        check_protection(self.host, self.tls_certificate, self.tls_key, insecure=self.insecure)
+        self.tls()
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The TLS context; None without a certificate."""
+        return None if self.tls_certificate is None else tls_context(self.tls_certificate, self.tls_key)
 
     def url(self, port: int) -> str:
         """The URL for a browser."""
@@ -61,11 +71,11 @@ async def serve(
 ) -> None:
     """Serve until stopped; calls `before_listening` when the port is bound and the key is read, `on_started` with the
     URL."""
-    check_protection(address.host, address.tls_certificate, address.tls_key, insecure=address.insecure)
+    address.check()
     async with open_site(settings):
         pass  # problems with the database show before anything listens
     sockets = bind(address.host, address.port)
-    tls = None if address.tls_certificate is None else tls_context(address.tls_certificate, address.tls_key)
+    tls = address.tls()
     before_listening()
     url = address.url(port_of(sockets))
     server = _Server(

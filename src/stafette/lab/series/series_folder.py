@@ -18,7 +18,7 @@ from typing import Any
 
 from stafette.database.masking import masked_tables, masked_toml
 from stafette.errors import InvalidRequest, NotFound, StafetteError
-from stafette.files import try_lock
+from stafette.files import make_private_folder, try_lock, write_atomically
 from stafette.lab.experiment import design
 from stafette.lab.experiment.experiment_file import Experiment, fingerprint
 from stafette.runs import records
@@ -155,7 +155,7 @@ def _create(runs: Path, experiment: Experiment, series_fingerprint: str, *, file
         experiment.design.order,
     )
     folder = _new_folder(runs, experiment.name)
-    (folder / EXPERIMENT_FILE).write_text(masked_toml(file.read_text()))
+    write_atomically(folder / EXPERIMENT_FILE, masked_toml(file.read_text()), mode=0o600)
     for name in own_behaviours(experiment):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file.parent / name, folder / name)
@@ -200,7 +200,7 @@ def own_behaviours(experiment: Experiment) -> list[str]:
 def _new_folder(runs: Path, name: str) -> Path:
     """Create a folder with the next number for the name; other processes may do the same."""
     try:
-        runs.mkdir(parents=True, exist_ok=True)
+        make_private_folder(runs)
         numbers = [
             int(match[2]) for path in runs.iterdir() if (match := _NUMBERED.fullmatch(path.name)) and match[1] == name
         ]
@@ -208,7 +208,7 @@ def _new_folder(runs: Path, name: str) -> Path:
         while True:
             number += 1
             with contextlib.suppress(FileExistsError):
-                (folder := runs / f"{name}-{number:04d}").mkdir()
+                (folder := runs / f"{name}-{number:04d}").mkdir(mode=0o700)
                 return folder
     except OSError as error:
         raise InvalidRequest(
