@@ -13,6 +13,7 @@ from stafette import settings
 from stafette.cli.exits import INTERRUPTED
 from stafette.cli.output import Json, say, show_json
 from stafette.errors import InvalidRequest, StafetteError
+from stafette.files import keep_private
 
 if TYPE_CHECKING:
     from stafette.lab.series.series_folder import Series
@@ -232,7 +233,7 @@ def import_(
         raise InvalidRequest(f"there is no file {file}")
     from stafette.cli import privileges
 
-    privileges.keep_private()
+    keep_private()
     series = archive.unpack(file, _folder(runs))
     privileges.give_to_owner(series.folder)
     _show_result({"series": series.name, "folder": str(series.folder)}, as_json=as_json)
