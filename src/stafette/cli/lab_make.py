@@ -15,7 +15,6 @@ from stafette.cli import analyze, lab_runs, privileges
 from stafette.cli.exits import ERROR, INTERRUPTED, THRESHOLD
 from stafette.cli.lab_progress import Follower
 from stafette.cli.output import say, show_json, show_table
-from stafette.files import keep_private
 from stafette.lab.experiment import experiment_file
 from stafette.lab.running import runner
 from stafette.lab.series import archive, series_folder
@@ -29,7 +28,7 @@ def make(
     file: Path, *, profile: str | None, runs: Path, new: bool, report: bool, as_json: bool, resume_command: list[str]
 ) -> None:
     """Start or continue a series, wait for its end, and show its runs; `resume_command` would continue it."""
-    keep_private()
+    privileges.make_runs_folder(runs, settings.load().data)
     series = series_folder.begin(runs, experiment_file.read(file, profile), file=file, profile=profile, new=new)
     experiment = series.experiment
     if experiment is None or experiment.hosts is None:  # else root's keys lead to the other machines

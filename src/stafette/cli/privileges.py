@@ -73,6 +73,13 @@ def drop(data: Path, *folders: Path) -> Identity:
     return identity
 
 
+def make_runs_folder(runs: Path, data: Path) -> None:
+    """Make the folder of the laboratory's series, for the user who will write in it."""
+    keep_private()
+    if os.geteuid() == 0 and not runs.exists():
+        _may_write(_service_user(data), runs)
+
+
 def drop_in(series: Path, data: Path) -> Identity:
     """The same for the laboratory, which writes into the folder of a series that root has just made or opened."""
     keep_private()

@@ -35,7 +35,7 @@ class ServerUser(NamedTuple):
         if os.geteuid() != 0:
             return cls(os.geteuid(), os.getegid())
         for path in (cluster, cluster.parent):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, NotADirectoryError):
                 if (owner := path.stat()).st_uid != 0:
                     return cls(owner.st_uid, owner.st_gid)
         return cls.candidate()
