@@ -20,8 +20,11 @@ def keep_private() -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder with 0700, and its parents as usual, unless it exists."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    """Make a folder with 0700, unless it exists, and its parents, which those may pass to whom root gives the folder."""
+    for parent in [path for path in folder.parents if not path.exists()][::-1]:
+        parent.mkdir(exist_ok=True)
+        if os.geteuid() == 0:
+            parent.chmod(0o755)
     folder.mkdir(mode=0o700, exist_ok=True)
 
 

@@ -24,7 +24,7 @@ from stafette.database.embedded import EmbeddedPostgres
 from stafette.database.embedded.cluster import make_data_folder
 from stafette.database.embedded.server_user import ServerUser
 from stafette.errors import InvalidRequest
-from stafette.files import PRIVATE, keep_private, trusted_owners
+from stafette.files import PRIVATE, keep_private, make_private_folder, trusted_owners
 
 FOLDERS = ("run", "runs", "experiments", "web")
 """What processes keep in the data folder, beside the cluster."""
@@ -176,7 +176,7 @@ def _barrier(user: ServerUser, folder: Path) -> Path | None:
 def _may_write(user: ServerUser, folder: Path) -> bool:
     """Whether this user may write in a folder, which is made if it is missing."""
     if not folder.exists():
-        folder.mkdir(mode=0o700, parents=True)
+        make_private_folder(folder)
         os.chown(folder, *user)
     return user.run(["test", "-w", folder.resolve()]) == 0
 
