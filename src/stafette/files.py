@@ -20,7 +20,7 @@ def keep_private() -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder with 0700, unless it exists, and its parents, which those may pass to whom root gives the folder."""
+    """Make a folder with 0700, unless it exists, and its parents, which root lets others pass: it may be for them."""
     for parent in [path for path in folder.parents if not path.exists()][::-1]:
         parent.mkdir(exist_ok=True)
         if os.geteuid() == 0:

@@ -26,6 +26,7 @@ from stafette import settings
 from stafette.cli.broker_link import running_url
 from stafette.cli.exits import ERROR
 from stafette.cli.output import Json, show_json, show_table
+from stafette.cli.privileges import open_entries
 from stafette.cli.progress import Progress
 from stafette.database import connect as database
 from stafette.database import schema
@@ -243,6 +244,9 @@ def _data_folder(data: Path) -> list[Finding]:
         return [Finding("data folder", "ok", f"{data} will be created when it is needed")]
     if folder.stat().st_mode & stat.S_IWOTH:
         return [Finding("data folder", "fail", f"every user may write in {data}", f"chmod o-w {data}")]
+    if names := [path.name for path in open_entries(data)]:
+        remedy = f"start Stafette again, which closes them, or `chmod -R go= {data}/*`"
+        return [Finding("data folder", "warn", f"other users can enter or read {', '.join(names)} in {data}", remedy)]
     return [Finding("data folder", "ok", str(data))]
 
 

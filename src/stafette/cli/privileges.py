@@ -46,7 +46,7 @@ def prepare(data: Path) -> Identity:
     user = _service_user(data)
     with suppress(OSError):  # with a database elsewhere all works without it
         make_data_folder(data, user)
-        _make_private(data)
+        _close(data, user)
     if user.uid == os.geteuid():
         return Identity()
     if barrier := _barrier(user, data):
@@ -77,6 +77,8 @@ def make_runs_folder(runs: Path, data: Path) -> None:
     """Make the folder of the laboratory's series, for the user who will write in it."""
     keep_private()
     if os.geteuid() == 0 and not runs.exists():
+        if runs.is_relative_to(data.resolve()):
+            prepare(data)
         _may_write(_service_user(data), runs)
 
 
@@ -136,11 +138,31 @@ def open_entries(data: Path) -> Iterator[Path]:
             yield path
 
 
-def _make_private(data: Path) -> None:
-    """Close to others what an earlier version made as the umask said; in a folder whose names only we can change."""
-    if data.stat().st_uid in trusted_owners():
-        for path in open_entries(data):
-            path.chmod(stat.S_IMODE(path.stat().st_mode) & ~PRIVATE)
+def _close(data: Path, user: ServerUser) -> None:
+    """Close to others what an earlier version left open; only in a folder whose names nobody else can change."""
+    status = data.stat()
+    if status.st_uid not in trusted_owners():
+        return
+    for path in open_entries(data):
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & ~PRIVATE)
+    if _is_ours_alone(data) and (user.uid == status.st_uid or user.reaches(data.parent)):
+        _give_way(data, user)
+
+
+def _is_ours_alone(folder: Path) -> bool:
+    """Whether this folder is our own user's, and has nothing in it but what a data folder has."""
+    status = folder.stat()
+    is_own = status.st_uid == os.geteuid() and not status.st_mode & stat.S_ISVTX
+    return is_own and {path.name for path in folder.iterdir()} <= {*FOLDERS, *LOGS, *SERVER}
+
+
+def _give_way(folder: Path, user: ServerUser) -> None:
+    """Let this user, and no other, pass our folder."""
+    if user.uid == os.geteuid():
+        folder.chmod(0o700)
+    else:
+        os.chown(folder, -1, user.gid)
+        folder.chmod(0o710)
 
 
 def _service_user(data: Path) -> ServerUser:
@@ -157,20 +179,10 @@ def _service_user(data: Path) -> ServerUser:
 
 
 def _barrier(user: ServerUser, folder: Path) -> Path | None:
-    """What keeps this user from running our code or from a folder.
-
-    A folder of root's is opened to the user's group, to pass, if there is nothing in it but ours.
-    """
-    if (barrier := user.first_unreadable(_code())) is not None or not folder.exists():
+    """What keeps this user from running our code or from a folder."""
+    if (barrier := user.first_unreadable(_code())) is not None:
         return barrier
-    if user.reaches(folder):
-        return None
-    status, ours = folder.stat(), {*FOLDERS, *LOGS, *SERVER}
-    is_ours = status.st_uid == 0 and {path.name for path in folder.iterdir()} <= ours
-    if is_ours and user.reaches(folder.parent):
-        os.chown(folder, -1, user.gid)
-        folder.chmod(0o710)
-    return None if user.reaches(folder) else folder
+    return folder if folder.exists() and not user.reaches(folder) else None
 
 
 def _may_write(user: ServerUser, folder: Path) -> bool:

@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from stafette.files import keep_private
 from stafette.runs.records import FactsFound
 
 SAMPLE_SECONDS = 1.0
@@ -174,7 +175,7 @@ class Agent:
         log = Path(start.log)
         log.parent.mkdir(parents=True, exist_ok=True)
         self._logs[start.name] = log
-        errors = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        errors = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             process = await asyncio.create_subprocess_exec(
                 *start.command,
@@ -296,6 +297,7 @@ def _send(report: Report) -> None:
 
 
 async def _main() -> None:
+    keep_private()
     loop = asyncio.get_running_loop()
     commands = asyncio.StreamReader(limit=LINE_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)

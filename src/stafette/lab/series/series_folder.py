@@ -57,7 +57,7 @@ class Series:
         The children of a killed runner take a moment to end, and hold the lock until then.
         """
         deadline = time.monotonic() + LOCK_SECONDS
-        lock = os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        lock = os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             while not try_lock(lock):
                 if time.monotonic() > deadline:
