@@ -8,12 +8,14 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from stafette.broker.control import ask_all
 from stafette.database.embedded.server_user import CANDIDATES, ServerUser
 from stafette.errors import InvalidRequest
 from tests.support.command_line import COMMAND, assert_one_sentence, clean_environment, stafette_process
@@ -245,3 +247,18 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int, is_use
 def test_rows_of_the_table_are_made_of_processes() -> None:
     row = Row("me", frozenset([1]), "stafette broker", ("127.0.0.1:7470",), False)
     assert "| me | `stafette broker` | 127.0.0.1:7470 |" in markdown([row])
+
+
+@as_root
+def test_a_stranger_is_not_asked_where_the_broker_is() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as data, socket.socket(socket.AF_UNIX) as stranger:
+        run = Path(data) / "run"
+        run.mkdir()
+        os.chown(run, STRANGER, STRANGER)
+        stranger.bind(str(run / "broker-1.sock"))
+        stranger.listen()
+        stranger.settimeout(0)
+        with pytest.raises(InvalidRequest, match="belongs to another user"):
+            ask_all(Path(data), "status")
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
