@@ -262,3 +262,13 @@ def test_a_stranger_is_not_asked_where_the_broker_is() -> None:
             ask_all(Path(data), "status")
         with pytest.raises(BlockingIOError):
             stranger.accept()
+
+
+@as_root
+def test_a_data_folder_in_which_others_can_write_is_refused(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o777)
+    done = stafette_process("up", "--data", str(data), "--port", "0", "--no-web")
+    assert_one_sentence(done, 1, "other users may write in")
+    assert not list(data.iterdir())

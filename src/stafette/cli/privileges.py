@@ -46,6 +46,7 @@ def prepare(data: Path) -> Identity:
     user = _service_user(data)
     with suppress(OSError):  # with a database elsewhere all works without it
         make_data_folder(data, user)
+        _refuse_writable(data)
         _close(data, user)
     if user.uid == os.geteuid():
         return Identity()
@@ -136,6 +137,14 @@ def open_entries(data: Path) -> Iterator[Path]:
             continue
         if not stat.S_ISLNK(status.st_mode) and status.st_mode & PRIVATE:
             yield path
+
+
+def _refuse_writable(data: Path) -> None:
+    """Refuse root a data folder in which others could put their files in the place of ours."""
+    status = data.stat()
+    others = stat.S_IWOTH | (stat.S_IWGRP if status.st_gid != 0 else 0)
+    if os.geteuid() == 0 and status.st_uid == 0 and status.st_mode & others:
+        raise InvalidRequest(f"other users may write in {data}; `chmod go-w {data}`, or use another data folder")
 
 
 def _close(data: Path, user: ServerUser) -> None:
