@@ -59,9 +59,7 @@ def up(
     if as_json:
         show_json(_running_services(current.data, server))
     say(f"database  {server.url}")
-    say(f"data      {current.data.resolve()}")
-    if identity.sentence:
-        say(f"user      {identity.sentence}")
+    say(f"data      {current.data.resolve()}{f'  ({identity.sentence})' if identity.sentence else ''}")
     say(f"stop with `stafette down{'' if data is None else f' --data {data}'}`")
 
 
