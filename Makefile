@@ -4,7 +4,6 @@
 # The distribution's Python where it will do: one that somebody compiled often lacks optimisation, and a tenth of the speed.
 PYTHON ?= $(shell for python in /usr/bin/python3 python3; do \
   $$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break; done; echo $$python)
-UV_VERSION := 0.13.7
 BIN := .venv/bin
 READY := .venv/.ready
 SIDE_BY_SIDE := -n 4 --dist loadscope --no-loadscope-reorder
@@ -12,21 +11,22 @@ SIDE_BY_SIDE := -n 4 --dist loadscope --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format bench torture lab-smoke results screenshots docs lock clean
+.PHONY: help setup demo test test-fast check format bench torture lab-smoke results screenshots docs lock notice audit clean
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(READY) ## make .venv with everything installed, as locked
 
-$(BIN)/uv:
+$(BIN)/uv: requirements-build.lock
 	@$(PYTHON) -c 'import sys; sys.exit("Stafette needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.lock
+	@touch $@
 
-$(READY): pyproject.toml requirements.lock | $(BIN)/uv
+$(READY): pyproject.toml requirements.lock $(BIN)/uv
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: ## start everything in .demo/, pass messages, run an experiment in the console; STOP=--stop ends it again
@@ -84,6 +84,15 @@ docs: $(READY) ## make the pages a site in .docs/, with the reference from the c
 lock: | $(BIN)/uv ## choose the newest versions that fit pyproject.toml and write them down with hashes
 	@$(BIN)/uv pip compile --quiet --universal --all-extras --generate-hashes --no-emit-index-url --no-header \
 	  --upgrade --output-file requirements.lock pyproject.toml
+	@printf 'uv\nuv-build>=0.13,<0.14\n' | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --upgrade --output-file requirements-build.lock -
+	@$(MAKE) --no-print-directory notice
+
+notice: $(READY) ## write NOTICE: what is installed with Stafette, and under which licences
+	@$(BIN)/python tools/notice.py
+
+audit: $(READY) ## look for known vulnerabilities in what is locked, where the database of them can be reached
+	@$(BIN)/python tools/audit.py
 
 clean: ## remove the environment and caches, never data
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .docs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -42,6 +43,9 @@ MEMORY = Path("/dev/shm")
 ROOM = 8 * 2**30
 """Bytes that tests may have lying about at a time, and as much again."""
 
+OWN_ROOT = pytest.StashKey[str]()
+"""The folder of root's tests, which others may pass."""
+
 settings.register_profile("without a clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("without a clock")  # how long an example takes depends on who else is busy
 
@@ -66,7 +70,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
     return Groups(config, log)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C mean what it means on a terminal: a shell that runs us in the background has it ignored, and so would
     every process that a test starts and interrupts. And let every Spark start quickly, and files be in memory."""
     gc.disable()  # until all is collected, which makes hardly anything that could be freed
@@ -77,6 +81,30 @@ def pytest_configure() -> None:
     if "TMPDIR" not in os.environ and _has_room(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # it may have been chosen before
+    if os.geteuid() == 0:
+        pytest.TempPathFactory.mktemp = _make_enterable  # type: ignore[method-assign]
+        if not hasattr(config, "workerinput"):  # pytest's usual folder is closed by each session that begins
+            config.stash[OWN_ROOT] = os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.mkdtemp(prefix="stafette-tests-")
+            Path(config.stash[OWN_ROOT]).chmod(0o711)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Remove the folder of root's tests, unless one failed and has left something to look at."""
+    if exitstatus == pytest.ExitCode.OK and (folder := session.config.stash.get(OWN_ROOT, None)):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_mktemp = pytest.TempPathFactory.mktemp
+
+
+def _make_enterable(self: pytest.TempPathFactory, basename: str, numbered: bool = True) -> Path:
+    """A folder that can be passed: what root's tests start runs as an unprivileged user, who must get to it."""
+    path = _mktemp(self, basename, numbered)
+    for folder in (path, *path.parents):
+        status = folder.stat()
+        if status.st_uid == 0 and status.st_mode & 0o777 == 0o700:
+            folder.chmod(0o711)
+    return path
 
 
 def _has_room(folder: Path) -> bool:

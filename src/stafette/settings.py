@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 
 from stafette.errors import InvalidRequest
+from stafette.files import read_trusted
 
 SETTINGS_FILE = Path("stafette.toml")
 PREFIX = "STAFETTE_"
@@ -93,7 +94,7 @@ def load(**flags: object) -> Settings:
 
 def _from_file() -> dict[str, object]:
     try:
-        values = tomllib.loads(SETTINGS_FILE.read_text())
+        values = tomllib.loads(read_trusted(SETTINGS_FILE))
     except FileNotFoundError:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

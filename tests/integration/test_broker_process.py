@@ -60,6 +60,8 @@ async def processes(database: str, tmp_path: Path) -> AsyncIterator[Brokers]:
 def tls(tmp_path: Path) -> tuple[str, ...]:
     (tmp_path / "key.pem").write_text(KEY)
     (tmp_path / "certificate.pem").write_text(CERTIFICATE)
+    for name in ("certificate.pem", "key.pem"):  # a test takes the one for the other
+        (tmp_path / name).chmod(0o600)
     return "--tls-certificate", str(tmp_path / "certificate.pem"), "--tls-key", str(tmp_path / "key.pem")
 
 

@@ -66,6 +66,14 @@ def test_a_folder_that_will_not_do(tmp_path: Path) -> None:
     assert (code, findings["data folder"]["remedy"]) == (1, f"chmod o-w {tmp_path / 'open'}")
 
 
+def test_folders_that_others_can_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs").chmod(0o755)
+    _, findings = diagnosis("--data", str(tmp_path))
+    assert findings["data folder"]["state"] == "warn"
+    assert "other users can enter or read runs" in findings["data folder"]["found"]
+
+
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
     code, findings = diagnosis("--data", "/proc/full")  # no byte is free there
     assert (code, findings["disk space"]["state"]) == (1, "fail")

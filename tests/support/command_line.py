@@ -86,6 +86,7 @@ def _run_main(
         pytest.MonkeyPatch.context() as patch,
         _own_environment(environment),
         _own_logging(),
+        _own_umask(),
         contextlib.chdir(cwd or Path.cwd()),
     ):
         given.buffer.write(stdin)
@@ -95,6 +96,7 @@ def _run_main(
         patch.setattr("sys.stdout", stdout)
         patch.setattr("sys.stderr", stderr)
         patch.setattr("gc.freeze", lambda: None)  # a process that ends needs no collection; this one does
+        patch.setattr("stafette.cli.privileges.become", lambda user: None)  # this process stays who it is
         if threading.current_thread() is not threading.main_thread():
             patch.setattr("signal.signal", lambda number, handler: None)  # which Python refuses here; nobody sends any
         code = _exit_code_of_main()
@@ -112,6 +114,16 @@ def _exit_code_of_main() -> int:
         traceback.print_exc()
         return 1
     return 0
+
+
+@contextmanager
+def _own_umask() -> Iterator[None]:
+    before = os.umask(0)
+    os.umask(before)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import os
 import socket
+import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,9 +23,11 @@ from pathlib import Path
 
 import msgspec
 
-from stafette.database.embedded import SOCKETS
+from stafette.database.embedded.cluster import make_data_folder
 from stafette.database.embedded.server_user import ServerUser
+from stafette.database.embedded.socket_folders import digest, make_socket_root, socket_root
 from stafette.errors import InternalError, InvalidRequest, RequestTimeout, Unavailable
+from stafette.files import trusted_owners
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +46,12 @@ def folder_of(data: Path) -> Path:
     folder = data.resolve() / "run"
     if len(os.fsencode(_socket(folder, 2**32))) <= MAX_SOCKET_PATH:
         return folder
-    digest = hashlib.sha256(os.fsencode(data.resolve())).hexdigest()[:8]
-    return SOCKETS / f"stafette-{os.geteuid()}" / f"{digest}.run"
+    return socket_root(data.resolve(), _owner(data)) / f"{digest(data.resolve())}.run"
+
+
+def _owner(data: Path) -> ServerUser:
+    """The user of the sockets: ourselves or, for root, the user of the data folder's server."""
+    return ServerUser.of(data.resolve() / "postgres")
 
 
 def _socket(folder: Path, pid: int, kind: str = "broker") -> Path:
@@ -121,10 +127,11 @@ async def _call(command: Command) -> object:
 
 
 def _make_folder(data: Path) -> Path:
-    folder, user = folder_of(data), ServerUser(os.geteuid(), os.getegid())
-    data.mkdir(mode=0o711, parents=True, exist_ok=True)
+    user = _owner(data)
+    make_data_folder(data, user)
+    folder = folder_of(data)
     if folder.parent != data.resolve():
-        user.make_private(folder.parent)
+        folder = make_socket_root(data.resolve(), user) / folder.name
     user.make_private(folder)
     return folder
 
@@ -134,12 +141,24 @@ def _make_folder(data: Path) -> Path:
 
 def ask_all(data: Path, command: str, kind: str = "broker") -> list[object]:
     """Send a command to all brokers with this data folder at once; returns the answer or error of each."""
-    paths = sorted(folder_of(data).glob(f"{kind}-*.sock"))
+    folder = folder_of(data)
+    _require_trusted(folder, data)
+    paths = sorted(folder.glob(f"{kind}-*.sock"))
     with ThreadPoolExecutor(max_workers=max(len(paths), 1)) as executor:
         answers = [answer for answer in executor.map(lambda path: _ask(path, command), paths) if answer is not None]
     if not answers:
         raise Unavailable(f"no {kind} with the data folder {data} is running here; give its folder with --data")
     return answers
+
+
+def _require_trusted(folder: Path, data: Path) -> None:
+    """Refuse to ask where somebody else could answer: whatever they said would be believed."""
+    try:
+        status = folder.lstat()
+    except OSError:
+        return  # nothing will be found there
+    if status.st_uid not in (*trusted_owners(), _owner(data).uid) or not stat.S_ISDIR(status.st_mode):
+        raise InvalidRequest(f"{folder} belongs to another user; give the command as that user, or remove it")
 
 
 def _ask(path: Path, command: str) -> object:

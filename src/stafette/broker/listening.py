@@ -8,12 +8,15 @@ fails if any process listens there.
 from __future__ import annotations
 
 import errno
+import functools
 import ipaddress
 import socket
+import ssl
 from contextlib import ExitStack
 from pathlib import Path
 
 from stafette.errors import InvalidRequest, StafetteError, Unavailable
+from stafette.files import check_key_file
 
 ADDRESS_UNAVAILABLE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 """Errors of bind for an address that the machine does not have, such as ::1 if IPv6 is off."""
@@ -38,6 +41,27 @@ def check_protection(host: str, certificate: Path | None, key: Path | None, *, i
             f"{host or 'the empty host'} can be reached from other machines;"
             " give --tls-certificate and --tls-key, or accept unprotected connections with --insecure"
         )
+
+
+@functools.cache
+def tls_context(certificate: Path, key: Path | None) -> ssl.SSLContext:
+    """The TLS context of a server. It is read once: then nobody but root needs to be able to read the key."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        if key is not None:
+            check_key_file(key)
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except (OSError, ValueError) as error:
+        raise InvalidRequest(
+            f"cannot use the certificate {certificate} with the key {key}: {error};"
+            " give the PEM files of a certificate and of its key, without a password"
+        ) from error
+    return context
+
+
+def _no_password() -> str:
+    """Prevents OpenSSL from asking for a password on the terminal."""
+    return ""
 
 
 def bind(host: str, port: int, *, shared: bool = False) -> list[socket.socket]:

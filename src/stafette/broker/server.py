@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stafette.broker.limits import HANDSHAKE_SECONDS, Limits
-from stafette.broker.listening import bind, check_protection, is_local
+from stafette.broker.listening import bind, check_protection, is_local, tls_context
 from stafette.broker.maintenance import Service, serve
 from stafette.broker.maintenance.delayed import PromoteDelayed
 from stafette.broker.maintenance.discarded import DeleteDiscarded
@@ -29,7 +29,7 @@ from stafette.broker.native import NativeConnection
 from stafette.broker.runtime import Runtime
 from stafette.broker.tracing import open_tracing
 from stafette.database.store import Store
-from stafette.errors import InvalidRequest, StafetteError
+from stafette.errors import StafetteError
 
 BACKLOG = 4096
 """Connections that the kernel keeps while the broker is busy: after a failure thousands of clients reconnect."""
@@ -84,25 +84,12 @@ class BrokerSettings:
         """The TLS context; None without a certificate."""
         if self.tls_certificate is None:
             return None
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        try:
-            context.load_cert_chain(self.tls_certificate, self.tls_key, password=_no_password)
-        except (OSError, ValueError) as error:
-            raise InvalidRequest(
-                f"cannot use the certificate {self.tls_certificate} with the key {self.tls_key}: {error};"
-                " give the PEM files of a certificate and of its key, without a password"
-            ) from error
-        return context
+        return tls_context(self.tls_certificate, self.tls_key)
 
     def url(self, port: int) -> str:
         """The URL for clients."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"stafette{'s' if self.tls_certificate else ''}://{host}:{port}"
-
-
-def _no_password() -> str:
-    """Prevents OpenSSL from asking for a password on the terminal."""
-    return ""
 
 
 SERVICES: tuple[type[Service], ...] = (

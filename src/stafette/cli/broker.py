@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -12,14 +13,20 @@ import uvloop
 from stafette import settings
 from stafette.broker.control import ask_all
 from stafette.broker.limits import Limits
+from stafette.broker.listening import bind
 from stafette.broker.process import serve
 from stafette.broker.server import BrokerSettings
 from stafette.broker.supervisor import Workers
+from stafette.cli import privileges
 from stafette.cli.db import Data, Database, database_url
 from stafette.cli.output import Json, say, show_record
-from stafette.errors import StafetteError
+from stafette.errors import InvalidRequest, StafetteError
 
 DEFAULT_LIMITS = Limits()
+FIRST_FREE_PORT = 1024
+"""Those below are for root alone."""
+
+log = logging.getLogger(__name__)
 
 app = typer.Typer(invoke_without_command=True, add_completion=False)
 ctl = typer.Typer(help="Commands for the running brokers of a data folder.", no_args_is_help=True)
@@ -128,13 +135,22 @@ def broker(
         data=current.data,
     )
     broker_settings.check()
+    if workers > 1 and os.geteuid() == 0 and 0 < port < FIRST_FREE_PORT:
+        raise InvalidRequest(
+            f"several workers cannot share port {port} as an unprivileged user; use --workers 1, or a port from"
+            f" {FIRST_FREE_PORT} on"
+        )
+    listening = bind(host, port) if workers == 1 else None
+    identity = privileges.drop(current.data, *([trace] if trace else []))
 
     def print_url(port: int) -> None:
+        if identity.sentence:
+            log.info(identity.sentence)
         print(broker_settings.url(port), flush=True)
 
     if workers > 1:
         raise typer.Exit(Workers(broker_settings, workers).run(print_url))
-    uvloop.run(serve(broker_settings, started=print_url))
+    uvloop.run(serve(broker_settings, listening=listening, started=print_url))
 
 
 @ctl.command()

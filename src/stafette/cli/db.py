@@ -12,15 +12,20 @@ from stafette import settings
 from stafette.cli.exits import ERROR
 from stafette.cli.output import Json, say, show_record
 from stafette.database import schema
-from stafette.database.connect import without_password
 from stafette.database.embedded import LOOPBACK, EmbeddedPostgres
+from stafette.database.masking import masked
 from stafette.database.store import Store
 from stafette.errors import InvalidRequest, StafetteError, Unavailable
 
 app = typer.Typer(help="The database: start, stop, migrate, reset.", no_args_is_help=True, add_completion=False)
 
 Data = Annotated[Path | None, typer.Option("--data", help="Data folder of the embedded PostgreSQL.")]
-Database = Annotated[str | None, typer.Option("--database", help="URL of a PostgreSQL server to use instead.")]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database", help="URL of a PostgreSQL to use instead; with a password, better in STAFETTE_DATABASE."
+    ),
+]
 
 
 def database_url(data: Path | None, database: str | None) -> str:
@@ -41,7 +46,7 @@ def _embedded_server(data: Path | None, *, tcp: bool = False, host: str = LOOPBA
     current = settings.load(data=data)
     if current.database is not None:
         raise InvalidRequest(
-            f"the database is {without_password(current.database)}, which Stafette does not manage;"
+            f"the database is {masked(current.database)}, which Stafette does not manage;"
             " unset STAFETTE_DATABASE (or `database` in stafette.toml) to use the embedded one"
         )
     return EmbeddedPostgres(current.data, tcp=tcp, host=host)
@@ -101,7 +106,7 @@ def status(data: Data = None, database: Database = None, as_json: Json = False) 
     except StafetteError as error:
         problem = error
     show_record(
-        {"database": without_password(url), "ready": problem is None, "problem": problem and str(problem), **counts},
+        {"database": masked(url), "ready": problem is None, "problem": problem and str(problem), **counts},
         as_json=as_json,
     )
     if problem is not None:
@@ -147,6 +152,6 @@ def reset(
     """
     url = database_url(data, database)
     if not yes:
-        typer.confirm(f"Delete all clients, queues and messages from {without_password(url)}?", abort=True, err=True)
+        typer.confirm(f"Delete all clients, queues and messages from {masked(url)}?", abort=True, err=True)
     asyncio.run(schema.reset(url))
     say("the database is empty")

@@ -26,12 +26,14 @@ from stafette import settings
 from stafette.cli.broker_link import running_url
 from stafette.cli.exits import ERROR
 from stafette.cli.output import Json, show_json, show_table
+from stafette.cli.privileges import open_entries
 from stafette.cli.progress import Progress
 from stafette.database import connect as database
 from stafette.database import schema
 from stafette.database.durability import require_suitable
 from stafette.database.embedded import LOOPBACK, EmbeddedPostgres
 from stafette.database.lock_holders import lock_holders
+from stafette.database.masking import masked
 from stafette.errors import StafetteError
 
 OLDEST_PYTHON = (3, 11)
@@ -137,9 +139,7 @@ def _python() -> list[Finding]:
 
 def _postgresql(current: settings.Settings) -> list[Finding]:
     if current.database is not None:
-        external = Finding(
-            "PostgreSQL", "ok", f"{database.without_password(current.database)}, not managed by Stafette"
-        )
+        external = Finding("PostgreSQL", "ok", f"{masked(current.database)}, not managed by Stafette")
         return [external, *_check_database(current.database)]
     server = EmbeddedPostgres(current.data)
     findings = [Finding("PostgreSQL's programs", "ok", str(server.bin("postgres").parent))]
@@ -265,6 +265,9 @@ def _data_folder(data: Path) -> list[Finding]:
         return [Finding("data folder", "ok", f"{data} will be created when it is needed")]
     if folder.stat().st_mode & stat.S_IWOTH:
         return [Finding("data folder", "fail", f"every user may write in {data}", f"chmod o-w {data}")]
+    if names := [path.name for path in open_entries(data)]:
+        remedy = f"start Stafette again, which closes them, or `chmod -R go= {data}/*`"
+        return [Finding("data folder", "warn", f"other users can enter or read {', '.join(names)} in {data}", remedy)]
     return [Finding("data folder", "ok", str(data))]
 
 

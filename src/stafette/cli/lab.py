@@ -13,6 +13,7 @@ from stafette import settings
 from stafette.cli.exits import INTERRUPTED
 from stafette.cli.output import Json, say, show_json
 from stafette.errors import InvalidRequest, StafetteError
+from stafette.files import keep_private
 
 if TYPE_CHECKING:
     from stafette.lab.series.series_folder import Series
@@ -164,7 +165,7 @@ def clone(
     paths = archive.clone(series, target)
     _show_result({"file": str(target), "behaviours": [str(path) for path in paths if path != target]}, as_json=as_json)
     profile = f" --profile {series.record.profile}" if series.record.profile else ""
-    if ":***@" in target.read_text():
+    if "***" in target.read_text():
         say("the copy has no database password; add it")
     if series.record.imported_at and len(paths) > 1:
         say("the behaviours came with an imported series; read them before you run them")
@@ -232,5 +233,9 @@ def import_(
         from stafette.lab.series import archive
     if not file.is_file():
         raise InvalidRequest(f"there is no file {file}")
+    from stafette.cli import privileges
+
+    keep_private()
     series = archive.unpack(file, _folder(runs))
+    privileges.give_to_owner(series.folder)
     _show_result({"series": series.name, "folder": str(series.folder)}, as_json=as_json)

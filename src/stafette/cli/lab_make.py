@@ -10,7 +10,8 @@ from pathlib import Path
 
 import typer
 
-from stafette.cli import analyze, lab_runs
+from stafette import settings
+from stafette.cli import analyze, lab_runs, privileges
 from stafette.cli.exits import ERROR, INTERRUPTED, THRESHOLD
 from stafette.cli.lab_progress import Follower
 from stafette.cli.output import say, show_json, show_table
@@ -27,7 +28,13 @@ def make(
     file: Path, *, profile: str | None, runs: Path, new: bool, report: bool, as_json: bool, resume_command: list[str]
 ) -> None:
     """Start or continue a series, wait for its end, and show its runs; `resume_command` would continue it."""
+    privileges.make_runs_folder(runs, settings.load().data)
     series = series_folder.begin(runs, experiment_file.read(file, profile), file=file, profile=profile, new=new)
+    experiment = series.experiment
+    if experiment is None or experiment.hosts is None:  # else root's keys lead to the other machines
+        identity = privileges.drop_in(series.folder, settings.load().data)
+        if identity.user is None and identity.sentence:
+            say(identity.sentence)
     runs_of_series = series.record.runs
     if archive.is_running(series):
         say(f"series {series.name} is being run by another process; waiting for its end")

@@ -13,14 +13,15 @@ import typer
 
 from stafette import settings
 from stafette.broker.control import ask_all
-from stafette.cli import web
+from stafette.cli import privileges, web
 from stafette.cli.broker_link import running_url
 from stafette.cli.db import Data
 from stafette.cli.exits import CANNOT_CONNECT
 from stafette.cli.output import Json, say, show_json, show_record
 from stafette.database import schema
-from stafette.database.connect import without_password
 from stafette.database.embedded import EmbeddedPostgres
+from stafette.database.embedded.server_user import ServerUser
+from stafette.database.masking import masked
 from stafette.errors import InvalidRequest, Unavailable
 
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the broker; 0 takes any free port.")]
@@ -46,9 +47,10 @@ def up(
     current = settings.load(data=data)
     if current.database is not None:
         raise InvalidRequest(
-            f"the database is {without_password(current.database)}, which Stafette does not manage;"
+            f"the database is {masked(current.database)}, which Stafette does not manage;"
             " use `stafette broker` and `stafette web` with it, or unset STAFETTE_DATABASE"
         )
+    identity = privileges.prepare(current.data)
     server = EmbeddedPostgres(current.data)
     server.start()
     asyncio.run(schema.migrate(server.url))
@@ -64,7 +66,7 @@ def up(
     if as_json:
         show_json(_running_services(current.data, server))
     say(f"database  {server.url}")
-    say(f"data      {current.data.resolve()}")
+    say(f"data      {current.data.resolve()}{f'  ({identity.sentence})' if identity.sentence else ''}")
     say(f"stop with `stafette down{'' if data is None else f' --data {data}'}`")
 
 
@@ -126,7 +128,7 @@ def _start(kind: str, data: Path, flag: str, port: int, *options: str) -> str:
     """Start a process in the background, and return its URL, the first line that it prints."""
     log = data / f"{kind}.log"
     command = [sys.executable, "-m", "stafette", kind, "--data", str(data), "--port", str(port), *options]
-    with log.open("ab") as errors:
+    with ServerUser.of(data / "postgres").open(log) as errors:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 import typer
 
 from stafette import settings
+from stafette.cli import privileges
 from stafette.cli.db import Data, Database, database_url
 from stafette.cli.lazy import without_gc
 from stafette.cli.output import Json, say, show_json
@@ -97,18 +98,25 @@ def web(
         data=data, database=database, allowed_hosts=allowed_hosts, trusted_proxies=trusted_proxies,
         lab_hosts=lab_hosts, lab_databases=lab_databases,
     )  # fmt: skip
+    address = Address(host, port, tls_certificate, tls_key, insecure)
+    address.check()
     url = database_url(data, database)
     secret = asyncio.run(with_console(url, operators.first_secret))
     if secret is not None:
         say(secret_line(secret))
-    address = Address(host, port, tls_certificate, tls_key, insecure)
     site = WebSettings(
         database=url, data=current.data, runs=current.runs_folder, experiments=current.experiments_folder,
         broker=broker, hosts=Hosts.of(host, current.allowed_hosts),
         trusted_proxies=parse_networks(current.trusted_proxies), unsafe_durability=unsafe_durability,
         lab=not no_lab, reach=Reach(current.lab_hosts, current.lab_databases),
     )  # fmt: skip
-    asyncio.run(serve(address, site, lambda url: print(url, flush=True)))
+
+    def drop() -> None:
+        identity = privileges.drop(current.data, current.runs_folder, current.experiments_folder)
+        if identity.sentence:
+            logging.getLogger(__name__).info(identity.sentence)
+
+    asyncio.run(serve(address, site, lambda url: print(url, flush=True), before_listening=drop))
 
 
 @app.command()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeAlias
@@ -17,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 import asyncpg
 import msgspec
 
+from stafette.database.masking import masked, without_secrets
 from stafette.errors import (
     InternalError,
     InvalidRequest,
@@ -65,11 +65,6 @@ class Unreadable(InternalError):
 _UNREADABLE_SQLSTATE = "ST301"
 
 
-def without_password(url: str) -> str:
-    """A database URL that may be shown."""
-    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1@", url)
-
-
 async def prepare_connection(connection: Connection) -> None:
     """Teach a new connection to speak jsonb."""
     await connection.set_type_codec(
@@ -98,9 +93,7 @@ async def connect(url: str) -> Connection:
     major = connection.get_server_version().major
     if major < OLDEST_POSTGRESQL:
         await connection.close()
-        raise InternalError(
-            f"{without_password(url)} is PostgreSQL {major}; Stafette needs {OLDEST_POSTGRESQL} or newer"
-        )
+        raise InternalError(f"{masked(url)} is PostgreSQL {major}; Stafette needs {OLDEST_POSTGRESQL} or newer")
     return connection
 
 
@@ -151,7 +144,10 @@ async def connect_any(dsn: str | None = None, *, timeout: float = CONNECT_SECOND
         for attempt in attempts.values():
             attempt.add_done_callback(_give_up)
             attempt.cancel()
-    raise next((error for error in errors if not isinstance(error, _PASSED_OVER)), errors[-1])
+    error = next((error for error in errors if not isinstance(error, _PASSED_OVER)), errors[-1])
+    if isinstance(error, ValueError) and not isinstance(error, asyncpg.InterfaceError):
+        raise _invalid_url(url) from None  # such as a port that is not a number; the text would show the URL's parts
+    raise error
 
 
 # Of a server with one of these another may be able to do what it cannot; any other error says more than these.
@@ -181,10 +177,16 @@ def _servers(url: str) -> list[str]:
 
 def check_url(url: str) -> None:
     """Refuse what is not a PostgreSQL URL."""
-    if urlsplit(url).scheme not in ("postgresql", "postgres"):
-        raise InvalidRequest(
-            f"{without_password(url)!r} is not a database URL; write postgresql://user@host:5432/database"
-        )
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError:  # its text has the password in it
+        scheme = ""
+    if scheme not in ("postgresql", "postgres"):
+        raise _invalid_url(url)
+
+
+def _invalid_url(url: str) -> InvalidRequest:
+    return InvalidRequest(f"{masked(url)!r} is not a database URL; write postgresql://user@host:5432/database")
 
 
 @contextmanager
@@ -219,13 +221,13 @@ def translated_errors(url: str, *, outcome: RequestOutcome = "unknown") -> Itera
         raise _from_postgres(error, url, outcome) from error
     except TimeoutError as error:
         raise RequestTimeout(
-            f"the database at {without_password(url)} did not answer in time",
+            f"the database at {masked(url)} did not answer in time",
             outcome=outcome,
             sentence="the database did not answer in time",
         ) from error
     except asyncpg.TargetServerAttributeNotMatched as error:
         raise Unavailable(
-            f"no server of {without_password(url)} is as the URL wants it, which is to take writes unless it says"
+            f"no server of {masked(url)} is as the URL wants it, which is to take writes unless it says"
             " otherwise; try again when one is promoted",
             outcome=outcome,
             sentence=_UNREACHABLE,
@@ -233,7 +235,7 @@ def translated_errors(url: str, *, outcome: RequestOutcome = "unknown") -> Itera
     except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         # The last: asyncpg's word for a connection on which the server has said good-bye but not yet hung up.
         raise Unavailable(
-            f"cannot reach the database at {without_password(url)}: {error};"
+            f"cannot reach the database at {masked(url)}: {without_secrets(str(error), url)};"
             " check that it runs and that the URL is right",
             outcome=outcome,
             sentence=_UNREACHABLE,
@@ -285,13 +287,13 @@ def _from_postgres(error: asyncpg.PostgresError, url: str, outcome: RequestOutco
         outcome = "not done"
     if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
         return Unavailable(
-            f"the database at {without_password(url)} takes no writes (any more): {error}; try again",
+            f"the database at {masked(url)} takes no writes (any more): {error}; try again",
             outcome=outcome,
             sentence=_BUSY,
         )
     if sqlstate[:2] in _PASSING:
         return Unavailable(
-            f"the database at {without_password(url)} cannot serve us now: {error}; try again",
+            f"the database at {masked(url)} cannot serve us now: {error}; try again",
             outcome=outcome,
             sentence=_BUSY,
         )

@@ -11,7 +11,8 @@ import contextlib
 import asyncpg
 
 from stafette.database import schema
-from stafette.database.connect import Connection, connected, without_password
+from stafette.database.connect import Connection, connected
+from stafette.database.masking import masked
 from stafette.errors import InvalidRequest
 
 MARK = "emptied by the laboratory of Stafette, which will do so again"
@@ -25,7 +26,7 @@ async def empty(url: str) -> None:
     async with connected(url) as connection:
         if not await _may_empty(connection):
             raise InvalidRequest(
-                f"the database {without_password(url)} holds clients and queues that the laboratory did not make; name"
+                f"the database {masked(url)} holds clients and queues that the laboratory did not make; name"
                 " another in `system.database`, or empty it yourself with `stafette db reset`"
             )
         operators = await _operators(connection)

@@ -6,6 +6,7 @@ import functools
 import logging
 import os
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import uvicorn
 
 from stafette.broker.control import Control
-from stafette.broker.listening import bind, check_protection, port_of
+from stafette.broker.listening import bind, check_protection, port_of, tls_context
 from stafette.web.app import make_app
 from stafette.web.connections import HttpConnection, Listener
 from stafette.web.site import WebSettings, open_site
@@ -33,6 +34,15 @@ class Address:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     insecure: bool = False
+
+    def check(self) -> None:
+        """Raises InvalidRequest if TLS is misconfigured, or is missing although other machines can connect."""
+        check_protection(self.host, self.tls_certificate, self.tls_key, insecure=self.insecure)
+        self.tls()
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The TLS context; None without a certificate."""
+        return None if self.tls_certificate is None else tls_context(self.tls_certificate, self.tls_key)
 
     def url(self, port: int) -> str:
         """The URL for a browser."""
@@ -59,12 +69,21 @@ class _Server(uvicorn.Server):
         self._on_started()
 
 
-async def serve(address: Address, settings: WebSettings, on_started: Callable[[str], None]) -> None:
-    """Serve until stopped; calls `on_started` with the URL."""
-    check_protection(address.host, address.tls_certificate, address.tls_key, insecure=address.insecure)
+async def serve(
+    address: Address,
+    settings: WebSettings,
+    on_started: Callable[[str], None],
+    *,
+    before_listening: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until stopped; calls `before_listening` when the port is bound and the key is read, `on_started` with the
+    URL."""
+    address.check()
     async with open_site(settings):
         pass  # problems with the database show before anything listens
     sockets = bind(address.host, address.port)
+    tls = address.tls()
+    before_listening()
     url = address.url(port_of(sockets))
     server = _Server(
         uvicorn.Config(
@@ -76,8 +95,7 @@ async def serve(address: Address, settings: WebSettings, on_started: Callable[[s
             http=HttpConnection,
             ws="none",
             proxy_headers=False,  # ours are named by the operator
-            ssl_certfile=address.tls_certificate,
-            ssl_keyfile=address.tls_key,
+            ssl_context_factory=None if tls is None else lambda *_: tls,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         ),
         on_started=lambda: on_started(url),

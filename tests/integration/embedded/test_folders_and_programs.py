@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stafette.database.embedded import EmbeddedPostgres, binaries, cluster
+from stafette.database.embedded import EmbeddedPostgres, binaries, socket_folders
 from stafette.database.embedded.server_user import ServerUser
 from stafette.errors import InternalError, InvalidRequest
 from tests.support.embedded_servers import (
@@ -35,12 +35,11 @@ def test_only_the_server_can_enter_the_folder_of_the_socket(running: EmbeddedPos
 
 
 @pytest.mark.parametrize("trap", ["a link", "open to all"])
-def test_a_socket_folder_laid_out_by_somebody_else_is_refused(
-    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trap: str
+def test_a_socket_folder_laid_out_by_somebody_else_is_not_used(
+    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, open_folder: Path, trap: str
 ) -> None:
-    sockets = tmp_path / "sockets"
-    sockets.mkdir()
-    monkeypatch.setattr(cluster, "SOCKETS", sockets)
+    sockets = open_folder  # its path is short
+    monkeypatch.setattr(socket_folders, "SOCKETS", sockets)
     server = make()
     folder = sockets / f"stafette-{ServerUser.of(server.data / 'postgres').uid}"
     if trap == "a link":
@@ -49,9 +48,15 @@ def test_a_socket_folder_laid_out_by_somebody_else_is_refused(
     else:
         folder.mkdir()
         folder.chmod(0o777)
-    with pytest.raises(InvalidRequest, match=r"only user \d+ can enter; remove it"):
-        server.start()
-    assert not server.running
+    server.start()
+    used = Path(query(server, "SHOW unix_socket_directories"))
+    assert used.parent.parent == sockets
+    assert used.parent != folder
+    assert stat.S_IMODE(used.parent.lstat().st_mode) == 0o700
+    assert not list(folder.iterdir())
+    server.stop()
+    server.start()
+    assert Path(query(server, "SHOW unix_socket_directories")) == used
 
 
 @as_root
@@ -67,7 +72,7 @@ def test_root_starts_a_server_that_is_not_root(running: EmbeddedPostgres) -> Non
 
 @as_root
 def test_the_owner_of_the_cluster_runs_it(open_folder: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "SOCKETS", open_folder)
+    monkeypatch.setattr(socket_folders, "SOCKETS", open_folder)
     server = make()
     server.start()
     server.stop()

@@ -222,11 +222,22 @@ async def test_a_database_with_somebodys_messages_is_not_emptied(laboratory: Lab
 
 
 async def test_a_password_is_not_written_down(laboratory: Laboratory) -> None:
-    text = trial(PAIR, system='database = "postgresql://me:geheim@127.0.0.1:1/nowhere"')
+    text = trial(PAIR, system='database = "postgresql://me:geheim@127.0.0.1:1/nowhere?password=heimlich"')
     [record] = await laboratory.run(text)
     assert record.state == "failed"
     written = [path.read_text() for path in laboratory.runs.rglob("*") if path.is_file()]
-    assert not any("geheim" in content for content in written)
+    assert not any("geheim" in content or "heimlich" in content for content in written)
+
+
+async def test_a_password_of_a_level_is_not_written_down(laboratory: Laboratory) -> None:
+    levels = '["postgresql://me:geheim@127.0.0.1:1/a", "postgresql://me@127.0.0.1:1/a?password=heimlich"]'
+    factor = f'\n[design]\nkind = "sweep"\n[design.factors.server]\nset = "system.database"\nlevels = {levels}\n'
+    records = await laboratory.run(trial(PAIR, system='database = "postgresql://127.0.0.1:1/nowhere"') + factor)
+    assert [record.state for record in records] == ["failed", "failed"]
+    assert len({record.label for record in records}) == 2
+    paths = list(laboratory.runs.rglob("*"))
+    written = [str(paths), *(path.read_text() for path in paths if path.is_file())]
+    assert not any("geheim" in content or "heimlich" in content for content in written)
 
 
 async def test_only_one_runner_works_on_a_series(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ async def test_saving_keeps_only_what_can_be_run(web: Web) -> None:
         answer = await api.post("/lab/experiments", data={"text": TEXT.replace('behaviour = "bob"', "")})
         assert answer.status_code == 400
         assert "behaviour" in answer.text
-        assert not folder.exists()
+        assert not list(folder.glob("*"))
 
         answer = await api.post("/lab/experiments", data={"text": TEXT, "f:seed": "9", "o:seed": ""})
         assert answer.headers["location"] == "/lab/experiments/mine"

@@ -9,12 +9,11 @@ and outlives whoever started it. ::
     DATA/postgres.lock       held by whoever starts or stops the server
     DATA/postgres.alive      held by the server's processes
     DATA/postgres.password   for TCP
-    /tmp/stafette-UID/HASH/  the Unix socket, in a short path that only the server's user can enter
+    /tmp/stafette-UID/HASH/  the Unix socket, in a short path that only the server's user can enter (socket_folders.py)
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
@@ -31,12 +30,12 @@ from typing import BinaryIO, NamedTuple
 
 from stafette.database.embedded import binaries as wheel
 from stafette.database.embedded.server_user import ServerUser
+from stafette.database.embedded.socket_folders import digest, make_socket_root, socket_root
 from stafette.errors import InternalError, InvalidRequest, Unavailable
-from stafette.files import try_lock
+from stafette.files import make_private_folder, try_lock
 
 NAME = "stafette"  # of the role and of the database
 SETTINGS = Path(__file__).with_name("postgresql.conf")
-SOCKETS = Path("/tmp")  # noqa: S108  short, open to every user, and the same for every caller whatever its TMPDIR
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 5432  # without TCP merely a part of the socket's name
 MEBIBYTE = 1024 * 1024
@@ -190,7 +189,7 @@ class EmbeddedPostgres:
 
     @property
     def _socket_folder(self) -> Path:
-        return SOCKETS / f"stafette-{self._user.uid}" / hashlib.sha256(os.fsencode(self.data)).hexdigest()[:8]
+        return socket_root(self.data, self._user) / digest(self.data)
 
     @cached_property
     def _binaries(self) -> Path:
@@ -208,6 +207,7 @@ class EmbeddedPostgres:
             inherited = Inherited(alive, output)
             _wait_until(lambda: try_lock(alive), f"processes of an earlier PostgreSQL in {self.data} to end")
             if self._cluster.exists():
+                self._leave_nobody()
                 self._check_version()
                 self._remove_stale_pid_file()
             else:
@@ -236,6 +236,14 @@ class EmbeddedPostgres:
         unfinished.rename(self._cluster)
         _sync(self.data)  # else a power cut could bring back the unfinished name, and the next start would remove it
 
+    def _leave_nobody(self) -> None:
+        """Take the cluster from `nobody`, as whom root ran it where there was no better user."""
+        if os.geteuid() == 0 and self._user.is_nobody:
+            user = ServerUser.candidate()
+            for path in (self._alive_file, self.log, self._password_file, self.data / "postgres.lock", self._cluster):
+                if path.exists():
+                    user.adopt(path)
+
     def _check_version(self) -> None:
         version_file = self._cluster / "PG_VERSION"
         if not version_file.exists():
@@ -257,9 +265,8 @@ class EmbeddedPostgres:
         (self._cluster / "postmaster.pid").unlink(missing_ok=True)
 
     def _make_socket_folder(self) -> None:
-        folder = self._socket_folder
-        for private in (folder.parent, folder):
-            self._user.make_private(private)
+        folder = make_socket_root(self.data, self._user) / digest(self.data)
+        self._user.make_private(folder)
         for stale in folder.iterdir():  # a killed server's socket, and its lock with a process id that lives on
             stale.unlink()
 
@@ -305,7 +312,7 @@ class EmbeddedPostgres:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         with self._os_errors_translated():
-            self.data.mkdir(mode=0o711, parents=True, exist_ok=True)  # the server's user may pass but not look around
+            make_data_folder(self.data, self._user)
             with self._user.open(self.data / "postgres.lock") as lock:
                 _wait_until(lambda: try_lock(lock), f"another process that starts or stops PostgreSQL in {self.data}")
                 yield
@@ -317,6 +324,16 @@ class EmbeddedPostgres:
         except OSError as error:
             problem = f"{error.filename or self.data}: {error.strerror}"
             raise InvalidRequest(f"{problem}; use a data folder that you may write, or run as its owner") from error
+
+
+def make_data_folder(data: Path, user: ServerUser) -> None:
+    """Make a data folder unless it exists: its owner's alone, but root's can be passed by the server's user."""
+    if data.exists():
+        return
+    make_private_folder(data)
+    if user.uid != os.geteuid():
+        os.chown(data, -1, user.gid)
+        data.chmod(0o710)
 
 
 def _wait_until(condition: Callable[[], bool], what: str) -> None:

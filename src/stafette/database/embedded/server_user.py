@@ -1,7 +1,8 @@
-"""The user that PostgreSQL runs as, and how that user gets to our files.
+"""The user that PostgreSQL runs as, and all processes that root starts, and how that user gets to our files.
 
 PostgreSQL refuses to run as root. An ordinary user runs it; root hands it to an unprivileged user, who may be barred
-from root's folders. Whatever is in the way stays as it is: nothing but what we make ourselves changes hands.
+from root's folders. Whatever is in the way stays as it is: nothing but what we make ourselves changes hands. That user
+is never `nobody`, as whom other programs run, too: they could read what is ours.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import BinaryIO, NamedTuple
 
 from stafette.errors import InvalidRequest
 
-CANDIDATES = ("stafette", "postgres", "nobody")  # for root: the first that exists
+CANDIDATES = ("stafette", "postgres")  # for root: the first that exists
+NOBODY = "nobody"
 OPEN_FILES = Path("/proc/self/fd")
 
 
@@ -29,16 +31,66 @@ class ServerUser(NamedTuple):
 
     @classmethod
     def of(cls, cluster: Path) -> ServerUser:
-        """Choose the user for this cluster: ourselves or, for root, its owner or the first candidate."""
+        """Choose the user for this cluster: ourselves or, for root, its owner, its folder's, or the first candidate."""
         if os.geteuid() != 0:
             return cls(os.geteuid(), os.getegid())
-        if cluster.exists() and (owner := cluster.stat()).st_uid != 0:
-            return cls(owner.st_uid, owner.st_gid)
+        for path in (cluster, cluster.parent):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if (owner := path.stat()).st_uid != 0:
+                    return cls(owner.st_uid, owner.st_gid)
+        return cls.candidate()
+
+    @classmethod
+    def candidate(cls) -> ServerUser:
+        """The first candidate that exists."""
         for name in CANDIDATES:
             with suppress(KeyError):
                 user = pwd.getpwnam(name)
                 return cls(user.pw_uid, user.pw_gid)
-        raise InvalidRequest(f"PostgreSQL does not run as root; make a user named {CANDIDATES[0]} for it")
+        raise InvalidRequest(
+            "what root starts runs as an unprivileged user, and there is none for it; make one with"
+            f" `useradd --system {CANDIDATES[0]}`"
+        )
+
+    @property
+    def name(self) -> str:
+        """The name, or the id if there is no such user."""
+        try:
+            return pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            return str(self.uid)
+
+    @property
+    def is_nobody(self) -> bool:
+        """Whether it is the user that programs of all kinds share."""
+        return self.name == NOBODY
+
+    def adopt(self, path: Path) -> None:
+        """Give this user a file, or a folder with all in it, that was root's or nobody's; others' files stay theirs.
+
+        No link is followed, and a file with a second name elsewhere stays as it is.
+        """
+        if path.is_dir() and not path.is_symlink():
+            for _, folders, files, descriptor in os.fwalk(path, topdown=False):
+                for name in (*folders, *files):
+                    self._adopt_entry(name, descriptor)
+        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self._adopt_entry(path.name, descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _adopt_entry(self, name: str, folder: int) -> None:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        strange = status.st_uid != 0 and not ServerUser(status.st_uid, status.st_gid).is_nobody
+        if not strange and (stat.S_ISDIR(status.st_mode) or status.st_nlink == 1):
+            os.chown(name, *self, dir_fd=folder, follow_symlinks=False)
+
+    def first_unreadable(self, paths: Sequence[Path]) -> Path | None:
+        """The first of these files that this user cannot read."""
+        check = 'n=0; for path; do n=$((n+1)); test -r "$path" || exit $n; done'
+        position = self.run(["sh", "-c", check, "sh", *paths])
+        return paths[position - 1] if position else None
 
     def run(
         self,
@@ -112,5 +164,10 @@ class ServerUser(NamedTuple):
     def open(self, path: Path) -> BinaryIO:
         """Open a file of this user's to lock it or to append to it."""
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+            os.close(descriptor)
+            raise InvalidRequest(f"{path} is not a file of its own; remove it")
         os.fchown(descriptor, *self)
+        os.fchmod(descriptor, 0o600)  # an earlier version may have made it for all to read
         return os.fdopen(descriptor, "ab")

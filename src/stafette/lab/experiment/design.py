@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from stafette.database.masking import masked_tables
 from stafette.lab.experiment.file_checks import Lookup, group_keys, resolve, unfold
 from stafette.lab.experiment.file_problems import InvalidExperiment, Problem, format_number
 from stafette.lab.experiment.file_tables import GROUP_KEYS, Design, Experiment, Factor, known_keys
@@ -120,7 +121,8 @@ def _point(
             for problem in problems
         ]
     levels = {
-        name: choice.level if isinstance(choice.level, Level) else choice.text for name, choice in choices.items()
+        name: masked_tables(choice.level) if isinstance(choice.level, Level) else choice.text
+        for name, choice in choices.items()
     }
     return Point(_shorten(label, LONGEST_LABEL), levels, experiment)
 
@@ -273,7 +275,7 @@ def _format_level(level: object) -> str:
         return "-".join(map(_format_level, level))
     if isinstance(level, bool):
         return str(level).lower()
-    return re.sub(r"[^A-Za-z0-9._+-]+", "-", format_number(level)) or "none"
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", format_number(masked_tables(level))) or "none"
 
 
 def _shorten(text: str, longest: int) -> str:

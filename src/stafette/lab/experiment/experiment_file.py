@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from stafette.database.masking import masked_tables
 from stafette.errors import InvalidRequest
 from stafette.lab.experiment import design, toml_limits
 from stafette.lab.experiment.file_checks import Lookup, lookup_in, resolve
@@ -127,8 +128,8 @@ def _parse(text: str, lookup: Lookup | None, profile: str | None, name: str | No
 
 
 def fingerprint(experiment: Experiment) -> str:
-    """A hash that is equal for equal experiments; the order of groups and factors counts."""
-    tables: dict[str, Any] = experiment.model_dump(mode="json")
+    """A hash that is equal for equal experiments, without passwords of URLs; the order of groups and factors counts."""
+    tables: dict[str, Any] = masked_tables(experiment.model_dump(mode="json"))
     tables["clients"] = list(tables["clients"].items())
     tables["design"]["factors"] = list(tables["design"]["factors"].items())
     canonical = json.dumps(tables, sort_keys=True, separators=(",", ":"))

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pydantic
 
+from stafette.database.masking import masked_text
 from stafette.errors import InvalidRequest
 from stafette.lab.experiment.toml_lines import Keys
 
@@ -80,7 +81,9 @@ def _toml(value: object) -> str:
         return "{ " + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + " }" if value else "{}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)
+    if isinstance(value, str):
+        return json.dumps(masked_text(value), ensure_ascii=False)
+    return json.dumps(value) if isinstance(value, bool) else str(value)
 
 
 def format_unknown(noun: str, name: str, where: str, names: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from stafette.files import keep_private
 from stafette.runs.records import FactsFound
 
 SAMPLE_SECONDS = 1.0
@@ -32,11 +33,15 @@ LINE_BYTES = 64 * 1024 * 1024
 
 
 class StartProcess(msgspec.Struct, frozen=True, tag=True):
-    """Start a process; its standard output comes back line by line, its errors go to the log."""
+    """Start a process; its standard output comes back line by line, its errors go to the log.
+
+    What is secret is in its environment, which only its own user can read, not in its command.
+    """
 
     name: str
     command: list[str]
     log: str
+    environment: dict[str, str] = {}
 
 
 class WriteLine(msgspec.Struct, frozen=True, tag=True):
@@ -170,13 +175,14 @@ class Agent:
         log = Path(start.log)
         log.parent.mkdir(parents=True, exist_ok=True)
         self._logs[start.name] = log
-        errors = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        errors = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             process = await asyncio.create_subprocess_exec(
                 *start.command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
+                env=os.environ | start.environment,
                 start_new_session=True,
                 limit=LINE_BYTES,
             )
@@ -291,6 +297,7 @@ def _send(report: Report) -> None:
 
 
 async def _main() -> None:
+    keep_private()
     loop = asyncio.get_running_loop()
     commands = asyncio.StreamReader(limit=LINE_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)

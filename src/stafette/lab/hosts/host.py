@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path, PurePath
 from typing import Protocol, TypeVar
 
@@ -146,10 +146,12 @@ class Host:
         """The command that runs a module of Stafette there."""
         return [*self._python, "-m", module, *arguments]
 
-    async def start(self, name: str, command: list[str], *, log: PurePath) -> Process:
-        """Start a process under a name."""
+    async def start(
+        self, name: str, command: list[str], *, log: PurePath, environment: Mapping[str, str] | None = None
+    ) -> Process:
+        """Start a process under a name; others on its machine see the command, but not the environment."""
         process = self._processes[name] = Process(self, name)
-        self.send(agent.StartProcess(name, command, str(log)))
+        self.send(agent.StartProcess(name, command, str(log), dict(environment or {})))
         return process
 
     async def run(self, name: str, command: list[str], *, log: PurePath, within: float) -> list[str]:

@@ -93,7 +93,7 @@ async def connect_hosts(
 async def _local_host(folder: Path, lock: int) -> AsyncIterator[Host]:
     system = folder / "system"
     system.mkdir(exist_ok=True)
-    errors = os.open(system / "agent.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    errors = os.open(system / "agent.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -164,7 +164,7 @@ async def _remote_host(name: str, machine: Machine, series: Path, behaviours: Se
         command = ["env", f"PYTHONPATH={code}", python]
         log = shlex.quote(str(folder / "agent.log"))
         process = await connection.create_process(
-            f"{shlex.join([*command, '-m', 'stafette.lab.hosts.agent'])} 2>>{log}", encoding=None
+            f"umask 077; {shlex.join([*command, '-m', 'stafette.lab.hosts.agent'])} 2>>{log}", encoding=None
         )
 
         async def hang_up() -> None:
@@ -229,6 +229,7 @@ async def _copy_behaviours(
 ) -> None:
     async with connection.start_sftp_client() as files:
         await files.makedirs(str(folder), exist_ok=True)
+        await files.chmod(str(folder), 0o700)
         for file in behaviours:
             await files.makedirs(str((folder / file).parent), exist_ok=True)
             await files.put(str(series / file), str(folder / file))

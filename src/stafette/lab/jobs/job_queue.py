@@ -189,7 +189,7 @@ class JobQueue:
     def _try_to_lock(self) -> bool:
         try:
             self.runs.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.runs / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            lock = os.open(self.runs / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError:
             return False
         with contextlib.suppress(OSError, StafetteError):  # a queue that cannot be read is not ours to overwrite

@@ -104,9 +104,11 @@ async def brokers(
         for number in range(1, experiment.system.brokers + 1):
             host = hosts.brokers[(number - 1) % len(hosts.brokers)]
             name = f"broker-{number}"
-            options = _options(experiment.system, host, name, database, run, folder(host))
+            options = _options(experiment.system, host, name, run, folder(host))
             command = host.command("stafette", "broker", *options)
-            processes.append(await host.start(name, command, log=folder(host) / LOGS / f"{name}.log"))
+            log = folder(host) / LOGS / f"{name}.log"
+            environment = {"STAFETTE_DATABASE": database}
+            processes.append(await host.start(name, command, log=log, environment=environment))
         urls = [await process.read_line(within=START_SECONDS) for process in processes]
         yield processes, "stafette://" + ",".join(url.strip().partition("://")[2] for url in urls)
     finally:
@@ -125,10 +127,9 @@ def nodes(system: System) -> list[str]:
     return [f"{name}/{worker}" for name in names for worker in range(1, system.workers + 1)]
 
 
-def _options(system: System, host: Host, name: str, database: str, run: str, folder: PurePath) -> list[str]:
+def _options(system: System, host: Host, name: str, run: str, folder: PurePath) -> list[str]:
     options = {
         "--name": name,
-        "--database": database,
         "--data": host.folder / "brokers",
         "--host": host.address,
         "--port": 0,

@@ -6,17 +6,18 @@ are run from the folder of the experiment, where somebody with access to the mac
 
 from __future__ import annotations
 
+from stafette.database.masking import MASK
 from stafette.errors import InvalidRequest
 from stafette.lab.experiment import experiment_file
 from stafette.lab.experiment.experiment_file import Experiment, InvalidExperiment
-from stafette.lab.series.series_folder import MASK, Series
+from stafette.lab.series.series_folder import Series
 from stafette.runs.layout import EXPERIMENT_FILE
 
 
 def experiment_of(series: Series) -> Experiment:
     """The experiment of a series, as its file says it; raises InvalidRequest if it cannot be run from there."""
     text = experiment_file.read_text(series.folder / EXPERIMENT_FILE)
-    if f":{MASK}@" in text:
+    if MASK in text:
         raise InvalidRequest("the password of its database is not stored; run its experiment again instead")
     try:
         experiment = experiment_file.parse(

@@ -16,8 +16,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from stafette.database.masking import masked_tables, masked_toml
 from stafette.errors import InvalidRequest, NotFound, StafetteError
-from stafette.files import try_lock
+from stafette.files import make_private_folder, try_lock, write_atomically
 from stafette.lab.experiment import design
 from stafette.lab.experiment.experiment_file import Experiment, fingerprint
 from stafette.runs import records
@@ -27,8 +28,6 @@ from stafette.statistics.intervals import precise_enough
 
 LOCK_SECONDS = 15.0
 POLL_SECONDS = 0.1
-_PASSWORD = re.compile(r"(postgres(?:ql)?://[^\s:/@\"']*:)[^\s@\"']*@")
-MASK = "***"
 SERIES_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _NUMBERED = re.compile(r"(.+)-(\d{4,})")
 
@@ -41,6 +40,7 @@ class Series:
         self.experiment = experiment
         """The experiment to run, with passwords, which the record does not have; None for reading only."""
         self.record = records.read(folder / SERIES_FILE, SeriesRecord)
+        self.record.settings = masked_tables(self.record.settings)  # an earlier version masked less
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class Series:
         The children of a killed runner take a moment to end, and hold the lock until then.
         """
         deadline = time.monotonic() + LOCK_SECONDS
-        lock = os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        lock = os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             while not try_lock(lock):
                 if time.monotonic() > deadline:
@@ -169,7 +169,7 @@ def _create(runs: Path, experiment: Experiment, series_fingerprint: str, *, file
         experiment.design.order,
     )
     folder = _new_folder(runs, experiment.name)
-    (folder / EXPERIMENT_FILE).write_text(without_password(file.read_text()))
+    write_atomically(folder / EXPERIMENT_FILE, masked_toml(file.read_text()), mode=0o600)
     for name in own_behaviours(experiment):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file.parent / name, folder / name)
@@ -189,15 +189,9 @@ def _create(runs: Path, experiment: Experiment, series_fingerprint: str, *, file
 
 
 def settings(experiment: Experiment) -> dict[str, Any]:
-    """The tables of an experiment, without the password."""
-    tables = experiment.model_dump(mode="json")
-    tables["system"]["database"] = without_password(tables["system"]["database"])
+    """The tables of an experiment, with database URLs masked."""
+    tables: dict[str, Any] = masked_tables(experiment.model_dump(mode="json"))
     return tables
-
-
-def without_password(text: str) -> str:
-    """The text with the passwords of databases masked."""
-    return _PASSWORD.sub(rf"\1{MASK}@", text)
 
 
 def _fingerprint_with_behaviours(experiment: Experiment, folder: Path) -> str:
@@ -230,7 +224,7 @@ def own_behaviours(experiment: Experiment) -> list[str]:
 def _new_folder(runs: Path, name: str) -> Path:
     """Create a folder with the next number for the name; other processes may do the same."""
     try:
-        runs.mkdir(parents=True, exist_ok=True)
+        make_private_folder(runs)
         numbers = [
             int(match[2]) for path in runs.iterdir() if (match := _NUMBERED.fullmatch(path.name)) and match[1] == name
         ]
@@ -238,7 +232,7 @@ def _new_folder(runs: Path, name: str) -> Path:
         while True:
             number += 1
             with contextlib.suppress(FileExistsError):
-                (folder := runs / f"{name}-{number:04d}").mkdir()
+                (folder := runs / f"{name}-{number:04d}").mkdir(mode=0o700)
                 return folder
     except OSError as error:
         raise InvalidRequest(

@@ -9,11 +9,11 @@ import msgspec
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response
 
+from stafette.database.masking import masked_toml
 from stafette.errors import InvalidRequest
 from stafette.lab.experiment.experiment_file import read_text
 from stafette.lab.experiment.experiment_library import ExperimentEntry, Experiments, Kind, check_name
 from stafette.lab.experiment.toml_limits import MOST_BYTES
-from stafette.lab.series.series_folder import without_password
 from stafette.runs.layout import EXPERIMENT_FILE
 from stafette.web.access import Administrator, Operator, TheSite, Viewer
 from stafette.web.lab import editor, series_results
@@ -92,7 +92,7 @@ async def _show(request: Request, site: Site, operator: Operator, kind: Kind, na
     experiment = experiments.find(kind, name)
     text = experiments.text(experiment)
     if not operator.may_change:
-        text = without_password(text)
+        text = masked_toml(text)
     return await _page(request, site, operator, text, before=name, saved=experiment)
 
 

@@ -1,0 +1,51 @@
+"""Where Unix sockets are whose paths must be short: in a folder of their user's alone, below one that is open to all.
+
+Its name can be guessed, so anybody can be there first. Then we take one with a name that cannot, and write it down. ::
+
+    /tmp/stafette-UID/                     of all data folders of a user
+    /tmp/stafette-UID-RANDOM/              instead, if somebody else made that
+    DATA/sockets                           says so
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from pathlib import Path
+
+from stafette.database.embedded.server_user import ServerUser
+from stafette.errors import InvalidRequest
+
+SOCKETS = Path("/tmp")  # noqa: S108  short, open to every user, and the same for every caller whatever its TMPDIR
+RECORD = "sockets"
+
+log = logging.getLogger(__name__)
+
+
+def socket_root(data: Path, user: ServerUser) -> Path:
+    """The user's folder for the sockets of this data folder."""
+    try:
+        return Path((data / RECORD).read_text().strip())
+    except FileNotFoundError:
+        return SOCKETS / f"stafette-{user.uid}"
+
+
+def make_socket_root(data: Path, user: ServerUser) -> Path:
+    """Make it, or another if somebody else was there first."""
+    folder = socket_root(data, user)
+    try:
+        user.make_private(folder)
+    except InvalidRequest:
+        other = Path(tempfile.mkdtemp(prefix=f"stafette-{user.uid}-", dir=SOCKETS))
+        os.chown(other, *user)
+        user.write(data / RECORD, f"{other}\n")
+        log.warning("%s is not ours alone; the sockets are in %s", folder, other)
+        return other
+    return folder
+
+
+def digest(data: Path) -> str:
+    """A short name for a data folder."""
+    return hashlib.sha256(os.fsencode(data)).hexdigest()[:8]
