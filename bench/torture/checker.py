@@ -23,6 +23,8 @@ Flaw: TypeAlias = Literal[
 PASSING = frozenset({"Unavailable", "RequestTimeout", "Overloaded", "ServerFull"})
 """Errors that a fault may cause. Any other means that the system is confused."""
 LEASE_LOST = "LeaseLost"
+GIVE_UP_SECONDS = 3.0
+"""How long a client may take to name a read whose caller no longer waits; its timeout."""
 REPEATED_READ_SECONDS = 0.02
 """A client pauses about so long before it repeats a read."""
 
@@ -268,10 +270,21 @@ class _Checker:
     # All messages
 
     def _judge_losses(self) -> None:
-        """What was on its way to a client that was killed may be lost: as many messages as its reads could take."""
+        """What was on its way to a client that was killed may be lost: as many messages as its reads could take.
+
+        So may what was taken by a read that had failed or was cancelled just before, of which the client had not told.
+        """
+        last_heard: dict[str, float] = {}
+        for call in self._calls:
+            heard = call.began.at if call.ended is None else call.end
+            last_heard[call.began.client] = max(heard, last_heard.get(call.began.client, 0.0))
+        killed = {call.began.client for call in self._calls if call.ended is None}
         forgivable = Counter[str]()
         for call in self._calls:
-            if call.ended is None and call.began.kind in ("receive", "request"):
+            if call.began.kind not in ("receive", "request") or call.outcome != "unknown":
+                continue
+            client = call.began.client
+            if call.ended is None or (client in killed and call.end >= last_heard[client] - GIVE_UP_SECONDS):
                 forgivable[call.began.queues[-1]] += call.began.count
         for body, queue in self._losses:
             if forgivable[queue]:

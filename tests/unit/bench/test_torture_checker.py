@@ -202,6 +202,15 @@ def test_a_killed_client_loses_as_many_as_were_on_their_way(script: Script) -> N
     assert (findings.lost_with_client, findings.count("lost")) == (2, 1)
 
 
+@pytest.mark.parametrize(("killed_at", "lost"), [(11.0, 0), (20.0, 1)])
+def test_a_client_that_is_killed_may_not_have_told_what_it_gave_up(script: Script, killed_at: float, lost: int) -> None:
+    script.send("a")
+    script.call("receive", "q", outcome="unknown", at=(9.0, 10.0))
+    script.call("send", "other", body="b", outcome=None, at=(killed_at, 0.0))
+    findings = script.check()
+    assert (findings.lost_with_client, findings.count("lost")) == (1 - lost, lost)
+
+
 # Leases
 
 
