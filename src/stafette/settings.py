@@ -18,7 +18,7 @@ from stafette.files import read_trusted
 
 SETTINGS_FILE = Path("stafette.toml")
 PREFIX = "STAFETTE_"
-LISTS = ("lab_hosts", "lab_databases")
+LISTS = ("allowed_hosts", "trusted_proxies", "lab_hosts", "lab_databases")
 """Settings of several values; a flag or a variable has them separated by spaces."""
 
 
@@ -56,11 +56,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     key_hours: Annotated[float, msgspec.Meta(gt=0, le=99_999)] | None = None
     """How many hours a broker keeps the keys of sends; by default as long as the database says, or 24."""
 
-    allowed_hosts: str | None = None
-    """Further names under which the web console may be addressed, with commas between."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Further names under which the web console may be addressed."""
 
-    trusted_proxies: str | None = None
-    """IP addresses or networks of proxies before the web console, with commas between."""
+    trusted_proxies: tuple[str, ...] = ()
+    """IP addresses or networks of proxies before the web console."""
 
     lab_hosts: tuple[str, ...] = ()
     """Machines that experiments from the console may use; by default this one alone."""

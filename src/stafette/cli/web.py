@@ -27,13 +27,13 @@ NoLab = Annotated[bool, typer.Option("--no-lab", help="Switch off the laboratory
 AllowedHosts = Annotated[
     str | None,
     typer.Option(
-        "--allowed-hosts", metavar="HOST,…", help="Further names of the console; others in a request are refused."
+        "--allowed-hosts", metavar="HOST …", help="Further names of the console; others in a request are refused."
     ),
 ]
 TrustedProxies = Annotated[
     str | None,
     typer.Option(
-        "--trusted-proxies", metavar="IP,…", help="Proxies, or their networks, whose X-Forwarded headers are believed."
+        "--trusted-proxies", metavar="IP …", help="Proxies, or their networks, whose X-Forwarded headers are believed."
     ),
 ]
 
@@ -70,10 +70,11 @@ def web(
     ] = False,
     no_lab: NoLab = False,
     lab_hosts: Annotated[
-        str | None, typer.Option("--lab-hosts", help="Other machines that its experiments may use, between spaces.")
+        str | None, typer.Option("--lab-hosts", metavar="HOST …", help="Other machines that its experiments may use.")
     ] = None,
     lab_databases: Annotated[
-        str | None, typer.Option("--lab-databases", help="Other databases that its experiments may use: URLs.")
+        str | None,
+        typer.Option("--lab-databases", metavar="URL …", help="Other databases that its experiments may use."),
     ] = None,
 ) -> None:
     """Run the web console in the foreground and print its URL; Ctrl-C ends it.

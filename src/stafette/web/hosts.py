@@ -26,11 +26,6 @@ LONGEST_SHOWN = 100
 """Characters of a stranger's text in an error."""
 
 
-def split_list(text: str | None) -> list[str]:
-    """The items of a list that is written with commas."""
-    return [item.strip() for item in (text or "").split(",") if item.strip()]
-
-
 @dataclass(frozen=True)
 class Hosts:
     """Which names and addresses are ours."""
@@ -40,10 +35,10 @@ class Hosts:
     """Whether every address is ours. A name is needed to lead a browser astray."""
 
     @classmethod
-    def of(cls, listening: str, further: str | None = None) -> Self:
+    def of(cls, listening: str, further: Sequence[str] = ()) -> Self:
         """Those of the host that we listen on, of this machine if that is every host, and `further` ones."""
         is_wildcard = listening in ("", "0.0.0.0", "::")  # noqa: S104
-        names = [*LOOPBACK, *split_list(further), *([socket.gethostname()] if is_wildcard else [listening])]
+        names = [*LOOPBACK, *further, *([socket.gethostname()] if is_wildcard else [listening])]
         return cls(frozenset(_plain(name) for name in names), is_wildcard)
 
     def check(self, header: str | None) -> None:
@@ -93,13 +88,13 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def parse_networks(text: str | None) -> tuple[Network, ...]:
-    """Addresses and networks, with commas between them."""
+def parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
+    """Addresses and networks."""
     try:
-        return tuple(ipaddress.ip_network(item) for item in split_list(text))
+        return tuple(ipaddress.ip_network(text) for text in texts)
     except ValueError as error:
         raise InvalidRequest(
-            f"trusted_proxies: {error}; give IP addresses or networks with commas between, such as 10.0.0.7,10.1.0.0/16"
+            f"trusted_proxies: {error}; give IP addresses or networks, such as 10.0.0.7 and 10.1.0.0/16"
         ) from error
 
 
@@ -110,7 +105,7 @@ def forwarded_client(peer: str, forwarded_for: str, trusted: Sequence[Network]) 
     up. If the proxies say nothing that is an address, it is the proxy itself.
     """
     client = peer
-    for address in reversed(split_list(forwarded_for)):
+    for address in reversed([item.strip() for item in forwarded_for.split(",") if item.strip()]):
         if not _is_trusted(client, trusted) or not _is_address(address):
             break
         client = address

@@ -9,26 +9,26 @@ import pytest
 from stafette.errors import InvalidRequest
 from stafette.web.hosts import Hosts, forwarded_client, forwarded_scheme, is_same_origin, parse_networks
 
-PROXIES = parse_networks("10.0.0.7, 10.1.0.0/16, ::1")
+PROXIES = parse_networks(["10.0.0.7", "10.1.0.0/16", "::1"])
 
 
 @pytest.mark.parametrize(
     ("listening", "further", "header"),
     [
-        ("127.0.0.1", None, "127.0.0.1:7471"),
-        ("127.0.0.1", None, "LocalHost:7471"),
-        ("127.0.0.1", None, "localhost."),
-        ("127.0.0.1", None, "[::1]:7471"),
-        ("127.0.0.1", "console.example, Other.Example", "other.example"),
-        ("::1", None, "[::1]"),
-        ("10.2.3.4", None, "10.2.3.4"),
-        ("db.example", None, "db.example:80"),
-        ("0.0.0.0", None, "10.2.3.4:7471"),
-        ("::", None, "[fe80::1]:7471"),
-        ("0.0.0.0", None, socket.gethostname()),
+        ("127.0.0.1", (), "127.0.0.1:7471"),
+        ("127.0.0.1", (), "LocalHost:7471"),
+        ("127.0.0.1", (), "localhost."),
+        ("127.0.0.1", (), "[::1]:7471"),
+        ("127.0.0.1", ("console.example", "Other.Example"), "other.example"),
+        ("::1", (), "[::1]"),
+        ("10.2.3.4", (), "10.2.3.4"),
+        ("db.example", (), "db.example:80"),
+        ("0.0.0.0", (), "10.2.3.4:7471"),
+        ("::", (), "[fe80::1]:7471"),
+        ("0.0.0.0", (), socket.gethostname()),
     ],
 )
-def test_our_names_and_addresses(listening: str, further: str | None, header: str) -> None:
+def test_our_names_and_addresses(listening: str, further: tuple[str, ...], header: str) -> None:
     Hosts.of(listening, further).check(header)
 
 
@@ -107,4 +107,4 @@ def test_how_a_request_comes(peer: str, header: str, scheme: str) -> None:
 @pytest.mark.parametrize("text", ["proxy.example", "10.0.0.1/8", "*"])
 def test_what_is_no_network(text: str) -> None:
     with pytest.raises(InvalidRequest, match="give IP addresses or networks"):
-        parse_networks(text)
+        parse_networks([text])
