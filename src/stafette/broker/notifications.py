@@ -55,6 +55,7 @@ class Notifications:
         self._notify_due = asyncio.Event()
         self._learn_due = asyncio.Event()
         self._commands_due = asyncio.Event()
+        self._moves_due = asyncio.Event()
         self._announce_due = asyncio.Event()
 
     def wake(self) -> None:
@@ -68,7 +69,8 @@ class Notifications:
     async def serve(self) -> None:
         """Listen, announce and notify until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for duty in (self._listen, self._announce, self._learn, self._notify, self._poll, self._execute_commands):
+            duties = (self._listen, self._announce, self._learn, self._notify, self._poll)
+            for duty in (*duties, self._execute_commands, self._evict):
                 tasks.create_task(self._repeat(duty))
 
     async def _repeat(self, duty: Callable[[], Awaitable[None]]) -> None:
@@ -91,11 +93,15 @@ class Notifications:
         )
 
     def _begin(self) -> None:
-        """Announce everything (again), which wakes the reads; the table is empty after a crash or a failover."""
+        """Announce everything (again), which wakes the reads; the table is empty after a crash or a failover.
+
+        What was said before is lost: commands and sessions are looked up.
+        """
         self._interests.announced = set()
         self._announce_due.set()
         self._learn_due.set()
         self._commands_due.set()
+        self._moves_due.set()
 
     def _on_message(self, queue: str) -> None:
         """Another broker, or an application, has sent to a queue."""
@@ -112,6 +118,12 @@ class Notifications:
         numbers = payload.split(" ", 2)
         if len(numbers) == 2 and all(number.isdecimal() and len(number) <= MAX_DIGITS for number in numbers):
             self._runtime.end_moved(int(numbers[0]), int(numbers[1]))
+
+    async def _evict(self) -> None:
+        """Hang up on sessions that have moved while nobody listened."""
+        await self._moves_due.wait()
+        self._moves_due.clear()
+        await self._runtime.evict_lost_sessions()
 
     async def _execute_commands(self) -> None:
         """Read the commands of operators, and execute them."""

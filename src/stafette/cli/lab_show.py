@@ -30,11 +30,11 @@ def list_series(runs: Path, *, as_json: bool) -> None:
             "name": series.name,
             "experiment": series.record.experiment,
             "profile": series.record.profile,
-            "imported": bool(series.record.imported_at),
             "started": series.record.started_at if as_json else _format_time(series.record.started_at),
             "done": sum(run.state == "done" for run in series.record.runs),
             "runs": len(series.record.runs),
             "state": archive.state(series),
+            "imported": bool(series.record.imported_at),
         }
         for series in series_folder.all_series(runs)
     ]

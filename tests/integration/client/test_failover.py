@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -78,18 +80,21 @@ async def test_who_lost_its_welcome_comes_back_at_once(brokers: StartBroker, con
         assert broker.core.admission.refusals == {}
 
 
+@pytest.mark.parametrize("read", [Client.peek, Client.receive])
 @pytest.mark.parametrize("begins", ["before", "after"])
 async def test_a_broker_is_sought_no_longer_than_the_timeout_however_long_a_read_may_wait(
-    proxy: Proxy, connect: Connect, caplog: pytest.LogCaptureFixture, begins: str
+    proxy: Proxy, connect: Connect, caplog: pytest.LogCaptureFixture, begins: str, read: Callable[..., Any]
 ) -> None:
     alice = await connect("alice", proxy.url, timeout=1.0)
-    reading = asyncio.create_task(alice.peek("@alice", wait=A_DAY)) if begins == "before" else None
+    reading = asyncio.create_task(read(alice, "@alice", wait=A_DAY)) if begins == "before" else None
     await alice.ping()
     proxy.stop()
     await connection_ended(alice)
     async with asyncio.timeout(GUARD):
-        with pytest.raises(errors.Unavailable):
-            await (reading or alice.peek("@alice", wait=A_DAY))
+        with pytest.raises(errors.Unavailable) as caught:
+            await (reading or read(alice, "@alice", wait=A_DAY))
+    if read is Client.receive:
+        assert caught.value.outcome == ("not done" if begins == "after" else "unknown")
     assert [record.getMessage() for record in caplog.records if record.name == "stafette.client"] == [
         "the connection to the broker is lost; looking for one for up to 1 s"
     ]

@@ -15,7 +15,7 @@ from stafette.protocol.client import Lost
 from tests.support.brokers import Connect, StartBroker
 from tests.support.client_internals import names_online, parked_seconds
 from tests.support.tcp_proxy import Proxy
-from tests.support.waiting import A_DAY, TIMEOUT_SECONDS, until
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize("fault", [Proxy.lose_next_answer, Proxy.halve_next_answer])
@@ -130,23 +130,6 @@ async def test_a_request_for_whose_hello_no_answer_came_is_not_done(proxy: Proxy
         await alice.send("@alice", b"")
     assert not isinstance(caught.value, Lost)
     assert caught.value.outcome == "not done"
-
-
-@pytest.mark.parametrize("begins", ["before", "after"])
-async def test_a_read_looks_for_a_broker_no_longer_than_other_requests(
-    proxy: Proxy, connect: Connect, begins: str
-) -> None:
-    """However long it may wait for a message. One that was under way may have taken some."""
-    alice = await connect("alice", proxy.url, timeout=0.5)
-    async with asyncio.timeout(TIMEOUT_SECONDS):
-        receiving = asyncio.create_task(alice.receive("@alice", wait=A_DAY)) if begins == "before" else None
-        await alice.ping()
-        proxy.stop()
-        with pytest.raises(errors.Unavailable):
-            await alice.ping()  # it has noticed
-        with pytest.raises(errors.Unavailable) as caught:
-            await (receiving or alice.receive("@alice", wait=A_DAY))
-    assert caught.value.outcome == ("not done" if receiving is None else "unknown")
 
 
 async def test_a_request_that_finds_no_broker_is_not_done(proxy: Proxy, connect: Connect) -> None:

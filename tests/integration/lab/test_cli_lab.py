@@ -122,7 +122,7 @@ def test_the_list_of_series(home: Path) -> None:
         "imported": False,
     }  # fmt: skip
     heading, line, *_ = lab(home, "ls").stdout.splitlines()
-    assert heading.split("\t") == ["name", "experiment", "profile", "started", "done", "runs", "state"]
+    assert heading.split("\t") == ["name", "experiment", "profile", "started", "done", "runs", "state", "imported"]
     assert line.split("\t")[0] == "sweep-0001"
 
 

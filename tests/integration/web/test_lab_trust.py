@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from stafette.cli.privileges import give_to_owner
 from stafette.errors import InvalidRequest
 from stafette.web.site import WebSettings, open_site
 from tests.support import hostile_archives
@@ -38,6 +39,7 @@ def stored(site: Web, name: str, content: bytes = b"", **records: object) -> Pat
     (folder / "series.json").write_text(json.dumps(records.get("series", hostile_archives.series(name=name))))
     (folder / "runs/001-single-r1/run.json").write_text(json.dumps(records.get("run", hostile_archives.run())))
     (folder / "runs/001-single-r1/logs/large.log").write_bytes(content)
+    give_to_owner(folder)
     return folder
 
 
@@ -251,8 +253,7 @@ async def test_the_laboratory_can_be_switched_off(database: str, brokers: StartB
             assert 'href="/lab' not in page.text
         async with httpx.AsyncClient(base_url=url) as stranger:
             assert (await stranger.get("/lab")).status_code == 401
-    assert not (tmp_path / "data/runs").exists()
-    assert not (tmp_path / "data/experiments").exists()
+    assert [*tmp_path.glob("data/runs/*"), *tmp_path.glob("data/experiments/*")] == []
 
 
 async def test_a_run_folder_that_a_zip_names_is_of_its_own_series(site: Web) -> None:

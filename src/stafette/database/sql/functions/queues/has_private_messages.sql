@@ -3,6 +3,7 @@
 CREATE OR REPLACE FUNCTION stafette.has_private_messages(store integer, client integer) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET enable_incremental_sort = off
 AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM (
