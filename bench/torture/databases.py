@@ -121,20 +121,23 @@ class Pair:
             await connection.close()
 
     async def promote(self) -> None:
-        """Kill the primary while its standby lags, and let the standby take over."""
+        """Kill the primary while its standby lags, and let the standby take over.
+
+        It is the sender that stands still: what it has sent the kernel delivers, also to a receiver that stood still.
+        """
         standby = 1 - self._primary
-        receiver = await self._wal_receiver(standby)
-        os.kill(receiver, signal.SIGSTOP)
+        sender = await self._wal_sender()
+        os.kill(sender, signal.SIGSTOP)
         await asyncio.sleep(POLL_SECONDS)  # sends that are under way now must not be answered
         await self.kill(signal.SIGKILL)
-        os.kill(receiver, signal.SIGCONT)
+        os.kill(sender, signal.SIGKILL)
         await self._run("pg_ctl", "promote", "-D", self._data(standby), "-w")
         self._primary = standby
 
-    async def _wal_receiver(self, member: int) -> int:
-        connection = await self._connect(member)
+    async def _wal_sender(self) -> int:
+        connection = await self._connect(self._primary)
         try:
-            return int(await connection.fetchval("SELECT pid FROM pg_stat_wal_receiver"))
+            return int(await connection.fetchval("SELECT pid FROM pg_stat_replication"))
         finally:
             await connection.close()
 
