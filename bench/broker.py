@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -131,15 +132,25 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def database_seconds(server: EmbeddedPostgres) -> float:
+    """User and system time of a server's processes, also of those that have ended."""
+    assert server.pid is not None
+    fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
+    seconds = sum(map(int, fields[11:15])) / TICKS
+    for child in children(server.pid):
+        with contextlib.suppress(FileNotFoundError):
+            seconds += cpu_seconds(child)
+    return seconds
+
+
 def cpu_per_request(server: EmbeddedPostgres, broker: int, seconds: float) -> dict[str, float]:
     """Microseconds of CPU time per request, by tier."""
-    assert server.pid is not None
-    before = {"broker": cpu_seconds(broker), "database": sum(map(cpu_seconds, children(server.pid)))}
+    before = {"broker": cpu_seconds(broker), "database": database_seconds(server)}
     times_before = os.times()
     result = through_broker(seconds, 64)
     times_after = os.times()
     requests = result["requests_per_second"] * result["seconds"]
-    after = {"broker": cpu_seconds(broker), "database": sum(map(cpu_seconds, children(server.pid)))}
+    after = {"broker": cpu_seconds(broker), "database": database_seconds(server)}
     generator = children_seconds(times_after) - children_seconds(times_before)
     tiers = {name: after[name] - before[name] for name in before} | {"load generator": generator}
     return {name: 1e6 * seconds / requests for name, seconds in tiers.items()}

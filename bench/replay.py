@@ -23,8 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 import stafette
-from bench.broker import URL, children, cpu_seconds, system
+from bench.broker import URL, cpu_seconds, database_seconds, system
 from stafette.client.aio import Client
+from stafette.database.embedded import EmbeddedPostgres
 
 CLIENTS = 64
 QUEUES = 20
@@ -58,7 +59,9 @@ async def requests_in(clients: Sequence[Client], seconds: float) -> int:
     return count
 
 
-async def measure(broker: int, database: int, seconds: float, rounds: int) -> dict[str, list[tuple[float, ...]]]:
+async def measure(
+    broker: int, server: EmbeddedPostgres, seconds: float, rounds: int
+) -> dict[str, list[tuple[float, ...]]]:
     """The measures of each round, by kind."""
     results: dict[str, list[tuple[float, ...]]] = {"kept": [], "not kept": []}
     async with AsyncExitStack() as stack:
@@ -69,10 +72,10 @@ async def measure(broker: int, database: int, seconds: float, rounds: int) -> di
             await requests_in(clients[kind], 2.0)  # warm-up
         for turn in range(rounds):
             for kind in results if turn % 2 else reversed(results):
-                pids = [[broker], children(database)]
-                before = [sum(map(cpu_seconds, some)) for some in pids]
+                before = cpu_seconds(broker), database_seconds(server)
                 count = await requests_in(clients[kind], seconds)
-                spent = [sum(map(cpu_seconds, some)) - was for some, was in zip(pids, before, strict=True)]
+                after = cpu_seconds(broker), database_seconds(server)
+                spent = [end - begin for begin, end in zip(before, after, strict=True)]
                 results[kind].append((count / seconds, *(1e6 * each / count for each in spent)))
     return results
 
@@ -83,8 +86,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--rounds", type=int, default=6, help="of each kind")
     options = parser.parse_args(arguments)
     with system() as (server, broker):
-        assert server.pid is not None
-        results = uvloop.run(measure(broker, server.pid, options.seconds, options.rounds))
+        results = uvloop.run(measure(broker, server, options.seconds, options.rounds))
     table = Table(f"{CLIENTS} clients", "answers kept", "not kept", "ratio")
     columns = [list(zip(*results[kind], strict=True)) for kind in ("kept", "not kept")]
     for name, kept, without in zip(MEASURES, *columns, strict=True):
