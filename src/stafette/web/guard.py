@@ -38,8 +38,8 @@ def is_public(path: str) -> bool:
 
 
 def body_limit(path: str) -> int:
-    """The most bytes that a request may have at a URL."""
-    return {LOGIN: LOGIN_BYTES, IMPORT: IMPORT_BYTES}.get(path, BODY_BYTES)
+    """The most bytes that a request may have at a URL; strangers have none but at the login: the room is shared."""
+    return {LOGIN: LOGIN_BYTES, IMPORT: IMPORT_BYTES}.get(path, 0 if is_public(path) else BODY_BYTES)
 
 
 def announced_size(request: Request, path: str) -> int:

@@ -59,6 +59,28 @@ def test_a_socket_folder_laid_out_by_somebody_else_is_not_used(
     assert Path(query(server, "SHOW unix_socket_directories")) == used
 
 
+@pytest.mark.parametrize("name", ["victim", "../stafette-{uid}-x", "stafette-{uid}-x/../victim"])
+def test_a_record_that_names_another_folder_is_not_believed(
+    make: Make, monkeypatch: pytest.MonkeyPatch, open_folder: Path, name: str
+) -> None:
+    """It is the user's file, and root would give them the folder that it names."""
+    monkeypatch.setattr(socket_folders, "SOCKETS", open_folder)
+    server = make()
+    server.start()
+    server.stop()
+    victim = open_folder / "victim"
+    victim.mkdir(mode=0o700)
+    user = ServerUser.of(server.data / "postgres")
+    named = f"{open_folder}/{name.format(uid=user.uid)}"
+    (server.data / socket_folders.RECORD).write_text(f"{named}\n")
+    usual = open_folder / f"stafette-{user.uid}"
+    assert socket_folders.socket_root(server.data, user) == usual
+    server.start()
+    assert Path(query(server, "SHOW unix_socket_directories")).parent == usual
+    assert victim.stat().st_uid == os.geteuid()
+    assert not list(victim.iterdir())
+
+
 @as_root
 def test_root_starts_a_server_that_is_not_root(running: EmbeddedPostgres) -> None:
     assert running.pid is not None

@@ -8,7 +8,8 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from stafette.errors import Overloaded
-from stafette.web.bodies import BODY_BYTES, BYTES_IN_FLIGHT, BodyBudget, limited
+from stafette.web.bodies import BODY_BYTES, BYTES_IN_FLIGHT, LOGIN_BYTES, BodyBudget, limited
+from stafette.web.guard import body_limit
 
 
 async def test_chunks_count_together() -> None:
@@ -37,3 +38,8 @@ def test_many_at_once_are_refused_and_room_comes_back() -> None:
 
 def test_there_is_room_for_the_largest_message() -> None:
     assert BODY_BYTES <= BYTES_IN_FLIGHT
+
+
+@pytest.mark.parametrize(("path", "limit"), [("/login", LOGIN_BYTES), ("/static/x.js", 0), ("/api/openapi.json", 0)])
+def test_strangers_take_no_room_for_bodies(path: str, limit: int) -> None:
+    assert body_limit(path) == limit

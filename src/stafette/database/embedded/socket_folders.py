@@ -5,6 +5,8 @@ Its name can be guessed, so anybody can be there first. Then we take one with a 
     /tmp/stafette-UID/                     of all data folders of a user
     /tmp/stafette-UID-RANDOM/              instead, if somebody else made that
     DATA/sockets                           says so
+
+The record is only believed where it names such a folder: it is a file of the user's, and root gives the folder to them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -26,10 +29,13 @@ log = logging.getLogger(__name__)
 
 def socket_root(data: Path, user: ServerUser) -> Path:
     """The user's folder for the sockets of this data folder."""
+    usual = SOCKETS / f"stafette-{user.uid}"
     try:
-        return Path((data / RECORD).read_text().strip())
-    except FileNotFoundError:
-        return SOCKETS / f"stafette-{user.uid}"
+        recorded = Path((data / RECORD).read_text().strip())
+    except (FileNotFoundError, UnicodeDecodeError):
+        return usual
+    is_ours = recorded.parent == SOCKETS and re.fullmatch(rf"stafette-{user.uid}-\w+", recorded.name)
+    return recorded if is_ours else usual
 
 
 def make_socket_root(data: Path, user: ServerUser) -> Path:
