@@ -144,8 +144,8 @@ def broker(
     identity = privileges.drop(current.data, *([trace] if trace else []))
 
     def print_url(port: int) -> None:
-        if identity.sentence:
-            log.info(identity.sentence)
+        if identity.message:
+            log.info(identity.message)
         print(broker_settings.url(port), flush=True)
 
     if workers > 1:

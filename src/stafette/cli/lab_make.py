@@ -33,8 +33,8 @@ def make(
     experiment = series.experiment
     if experiment is None or experiment.hosts is None:  # else root's keys lead to the other machines
         identity = privileges.drop_in(series.folder, settings.load().data)
-        if identity.user is None and identity.sentence:
-            say(identity.sentence)
+        if identity.user is None and identity.message:
+            say(identity.message)
     runs_of_series = series.record.runs
     if archive.is_running(series):
         say(f"series {series.name} is being run by another process; waiting for its end")

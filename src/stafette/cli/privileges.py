@@ -33,10 +33,10 @@ SERVER = ("postgres", "postgres.new", "postgres.log", "postgres.lock", "postgres
 
 
 class Identity(NamedTuple):
-    """Whom root's processes become, and a sentence about it; for an ordinary user neither."""
+    """Whom root's processes become, and a message about it; for an ordinary user neither."""
 
     user: ServerUser | None = None
-    sentence: str = ""
+    message: str = ""
 
 
 def prepare(data: Path) -> Identity:

@@ -66,7 +66,7 @@ def up(
     if as_json:
         show_json(_running_services(current.data, server))
     say(f"database  {server.url}")
-    say(f"data      {current.data.resolve()}{f'  ({identity.sentence})' if identity.sentence else ''}")
+    say(f"data      {current.data.resolve()}{f'  ({identity.message})' if identity.message else ''}")
     say(f"stop with `stafette down{'' if data is None else f' --data {data}'}`")
 
 

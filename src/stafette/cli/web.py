@@ -114,8 +114,8 @@ def web(
 
     def drop() -> None:
         identity = privileges.drop(current.data, current.runs_folder, current.experiments_folder)
-        if identity.sentence:
-            logging.getLogger(__name__).info(identity.sentence)
+        if identity.message:
+            logging.getLogger(__name__).info(identity.message)
 
     asyncio.run(serve(address, site, lambda url: print(url, flush=True), before_listening=drop))
 

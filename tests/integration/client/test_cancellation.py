@@ -15,7 +15,7 @@ from stafette.client.transport import UNSENT_BYTES
 from tests.support.brokers import Connect, StartBroker
 from tests.support.client_internals import taken_lease, transport_of
 from tests.support.tcp_proxy import Proxy
-from tests.support.waiting import until
+from tests.support.waiting import let_others_run, until
 
 GUARD = 30.0
 """Seconds after which a test that should have ended is not going to."""
@@ -95,7 +95,7 @@ async def test_a_broker_that_does_not_read_makes_senders_wait_in_order(proxy: Pr
     transport = transport_of(alice)
     await until(lambda: transport.congested)
     for _ in range(10):
-        await asyncio.sleep(0)
+        await let_others_run()
     assert transport._writer.get_write_buffer_size() < UNSENT_BYTES + 2 * size
 
     catch_up = transport.resume_writing

@@ -13,7 +13,7 @@ from stafette import errors
 from stafette.broker.server import BrokerSettings, running
 from tests.support.brokers import Connect
 from tests.support.certificates import make_certificate
-from tests.support.waiting import TIMEOUT_SECONDS, until
+from tests.support.waiting import TIMEOUT_SECONDS, let_others_run, until
 
 # The life of a client
 
@@ -24,7 +24,7 @@ async def test_closing_ends_what_waits_and_only_that(connect: Connect) -> None:
     waiting = asyncio.create_task(alice.receive("@alice", wait=60))
     await alice.ping()
     sending = [asyncio.create_task(alice.send("jobs", b"")) for _ in range(20)]
-    await asyncio.sleep(0)
+    await let_others_run()
     await asyncio.gather(alice.close(), alice.close())
     await alice.close()
     assert all([await sent for sent in sending])

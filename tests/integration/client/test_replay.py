@@ -15,7 +15,7 @@ from stafette.client.aio import Client
 from tests.support.brokers import Connect, StartBroker
 from tests.support.client_internals import parked_seconds
 from tests.support.tcp_proxy import Proxy
-from tests.support.waiting import until
+from tests.support.waiting import let_others_run, until
 
 FAULTS = [Proxy.lose_next_answer, Proxy.halve_next_answer]
 
@@ -183,7 +183,7 @@ async def test_what_is_given_up_while_its_client_closes_goes_back(
     receiving = asyncio.create_task(alice.receive("jobs"))
     await proxy.something_held.wait()
     closing = asyncio.create_task(alice.close())
-    await asyncio.sleep(0)  # it has said bye
+    await let_others_run()  # it has said bye
     receiving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await receiving
